@@ -27,7 +27,7 @@ constexpr size_t kAlignment = 512;
 constexpr size_t kDefaultMemory = size_t{4} << 30;
 
 int device_count = 0;                         // set while the program starts
-const std::string* wrong_variable = nullptr;  // why the variables make no sense, likewise
+const std::string* wrong_variable = nullptr;  // the error in the variables
 
 EventRef& event_of(EventView e) { return *static_cast<EventRef*>(e.native); }
 
@@ -88,7 +88,7 @@ class EmulatedDevice final : public Device {
   void release(EventView e) noexcept override { delete &event_of(e); }
   bool done(EventView e) override { return event_of(e)->done(); }
   void wait(StreamView waiter, EventView e) override {
-    if (e.native == nullptr) return;  // a host's: fired before it existed
+    if (e.native == nullptr) return;  // a host's event: already fired
     if (e.context.type != context_.type) return device(e.context).wait_host(e);
     if (waiter.id == 0) return wait_host(e);
     if (!event_of(e)->done()) queue(waiter).wait(event_of(e));
@@ -107,7 +107,7 @@ class EmulatedDevice final : public Device {
   }
 
  private:
-  // Counts against total_, and waits for the queues before it gives memory back.
+  // Counts against total_. Waits for the queues before it releases memory.
   class Memory final : public MemorySource {
    public:
     explicit Memory(EmulatedDevice& d) : device_(d) {}
@@ -128,7 +128,7 @@ class EmulatedDevice final : public Device {
     }
 
    private:
-    // A GPU's memory has no pages that come at first use, at a tenth of a copy's speed.
+    // Touches all pages: at first use they cost ten times a copy, unlike a GPU's memory.
     static void* touch(void* p, size_t bytes) {
       constexpr size_t kPage = 4096;
       for (size_t at = 0; at < bytes; at += kPage) static_cast<volatile char*>(p)[at] = 0;
@@ -138,7 +138,7 @@ class EmulatedDevice final : public Device {
     EmulatedDevice& device_;
   };
 
-  // An unused one, or a new one.
+  // An unused queue, or a new one.
   Queue& take(Spares<Queue*>& unused) {
     Queue* const q = unused.take();
     return q ? *q : *add_queue();
@@ -167,9 +167,9 @@ class EmulatedDevice final : public Device {
   std::atomic<size_t> used_{0};  // at most total_
   FirstFault fault_;
   Mutex mutex_;
-  // Closed ones too: tensors may name them for as long as they live.
+  // Closed queues, too, because tensors may refer to them.
   std::vector<std::unique_ptr<Queue>> queues_ LOCUS_GUARDED_BY(mutex_);
-  Spares<Queue*> closed_;  // to be opened again
+  Spares<Queue*> closed_;  // for open_stream()
   Queue* lanes_[kNumLanes];
   CachingPool pool_;
 };
@@ -185,7 +185,7 @@ bool register_emulated() {
     if (device_count > 0 && link != nullptr && *link != 0)
       emulated::set_link_model(emulated::LinkModel::parse(link));
   } catch (const Error& e) {
-    // This runs before main, where nobody could catch it: the first question about gpus throws.
+    // This runs before main, where nothing can be caught. The first use of a gpu throws.
     wrong_variable = new std::string(e.what());
     register_device(DeviceType::gpu,
                     {"gpu", []() -> int { throw Error(*wrong_variable); }, nullptr, ""});

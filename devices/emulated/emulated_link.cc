@@ -15,8 +15,8 @@
 namespace locus::emulated {
 namespace {
 
-constexpr double kMemory = 8;  // GB/s: when to begin moving the bytes, so that they end in time
-constexpr double kLate = 1.5;  // times the model's: not scatter any more
+constexpr double kMemory = 8;  // GB/s assumed, to find when to begin moving the bytes
+constexpr double kLate = 1.5;  // times the modelled duration: more than scatter
 constexpr size_t kLarge = size_t{1} << 20;
 
 struct Ports {
@@ -38,7 +38,7 @@ double number(std::string_view text, std::string_view key, std::string_view valu
   return *v;
 }
 
-// When the copy's ports have carried it.
+// Reserves the copy's ports. Returns when it ends.
 Clock::time_point reserve(Context from, Context to, size_t bytes, Clock::time_point start) {
   const MutexLock lock(mutex);
   Clock::time_point dummy;
@@ -97,7 +97,7 @@ LinkModel LinkModel::parse(std::string_view text) {
 
 std::chrono::nanoseconds LinkModel::duration(Context from, Context to, size_t bytes) const {
   if (from == to) return std::chrono::nanoseconds(0);
-  const double rate = is_host(from) ? h2d : is_host(to) ? d2h : peer;  // bytes a nanosecond
+  const double rate = is_host(from) ? h2d : is_host(to) ? d2h : peer;  // bytes per ns
   return std::chrono::nanoseconds(
       std::llround(latency_us * 1e3 + static_cast<double>(bytes) / rate));
 }
@@ -111,7 +111,7 @@ Clock::time_point copy_over_link(void* dst, Context to, const void* src, Context
     std::memcpy(dst, src, bytes);
     return start;
   }
-  std::this_thread::sleep_until(start);  // the ports are given in the order of the model's time
+  std::this_thread::sleep_until(start);  // ports are reserved in the order of modelled time
   const Clock::time_point end = reserve(from, to, bytes, start);
   const auto moving = std::chrono::nanoseconds(std::llround(static_cast<double>(bytes) / kMemory));
   std::this_thread::sleep_until(end - moving);

@@ -20,7 +20,7 @@ constexpr auto kLate = std::chrono::microseconds(120);  // how late a sleeper ma
 constexpr size_t kKinds = 1 << 16;                      // of work remembered
 constexpr int kLearned = 12;                            // runs that set the pace
 
-// The kernel, and the shapes and layouts it works on.
+// A hash of the kernel and its operands' shapes and strides.
 uint64_t kind_of(Kernel kernel, const Call& call) {
   uint64_t hash = reinterpret_cast<uintptr_t>(kernel);
   const auto mix = [&](int64_t v) {
@@ -47,7 +47,7 @@ struct Pace {
   int runs = 0;
 };
 
-// Never destroyed: queues go on working while the process ends.
+// Never destroyed: queues still work while the process ends.
 struct Paces {
   Mutex mutex;
   std::unordered_map<uint64_t, Pace> of_kind LOCUS_GUARDED_BY(mutex);
@@ -57,8 +57,8 @@ Paces& paces() {
   return p;
 }
 
-// First runs touch new memory and are slow. Later ones, a little quicker by chance, change nothing:
-// what is measured early and late can be compared.
+// First runs touch new memory and are slow. Later, only a run faster by a fifth changes the pace,
+// so measurements stay comparable.
 nanoseconds pace_of(uint64_t kind, nanoseconds now) {
   Paces& all = paces();
   const MutexLock lock(all.mutex);

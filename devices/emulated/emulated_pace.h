@@ -1,14 +1,11 @@
-// Time of emulated GPUs under a link model: kernels take the same time whether the other GPUs
-// compute or not, so that placements can be compared on a machine with few cores.
+// Time of emulated GPUs under a link model. A kernel takes the same time whether other GPUs compute
+// or not, so placements can be compared on a machine with few cores.
 //
-// Each queue has a clock of its own. An operation begins when the one before it has ended, what it
-// waits for has happened, and it was enqueued. A kernel runs as soon as a core is free and takes,
-// on that clock, slower() times the core's time of the quickest of its first runs on views of the
-// same shapes, or of a later one that is quicker by a fifth (the first may have met a neighbour).
-// Events happen, and who waits for them goes on, when that clock says so: how late a queue's thread
-// woke, how often its core went to others, and what a neighbour does to a core's clock and caches
-// do not show, unless the cores cannot keep up with the model at all. What the program's own
-// threads lose does: work begins no sooner than it is enqueued. Threads: any.
+// Each queue has a clock. An operation begins when it is enqueued, its predecessor has ended and
+// what it waits for has happened. A kernel runs as soon as a core is free. On the clock it takes
+// slower() times the core time of its quickest early run with the same shapes and strides. A later
+// run counts only if faster by a fifth. Threads:
+// any.
 #pragma once
 
 #include <chrono>
@@ -19,19 +16,25 @@ namespace locus::emulated {
 
 using Clock = std::chrono::steady_clock;
 
-// How many times longer than on a core a kernel takes: 2, and more where there are fewer cores than
-// GPUs, so that all of these together keep half of them busy.
+// How many times longer a kernel takes than on a core: 2, or more if all GPUs together would keep
+// more than half of the cores busy.
 int slower();
-// Sets that, for so many GPUs and the cores that the process has, while the program starts.
+// Sets slower() for so many GPUs and the process's cores, while the program starts.
 void share_cores(int gpus);
 
-// What this thread has computed so far, in time of a core.
+// This thread's CPU time so far.
 std::chrono::nanoseconds core_time();
 
-// Runs the kernel, and returns what the GPU takes for it. What it throws passes.
+// Runs the kernel and returns its modelled time. Passes on what the kernel throws.
 std::chrono::nanoseconds compute(Kernel kernel, const Call& call);
 
-// Sleeps, and looks at the clock at the end: the system wakes a sleeper late.
+// Sleeps, then spins at the end, because the system wakes sleepers late.
 void sleep_until(Clock::time_point t);
+
+// --- Details ---
+//
+// Events fire, and waiters go on, by the queue's clock. So late wake-ups and shared cores do not
+// show, unless the cores cannot keep up with the model. Delays of the program's own threads do
+// show: work begins no sooner than it is enqueued.
 
 }  // namespace locus::emulated

@@ -136,7 +136,7 @@ void Queue::close() {
   {
     MutexLock lock(mutex_);
     if (std::exchange(closed_, true) || ring_ == nullptr) return;
-    if (process_ != fork_count()) return;  // its thread stayed in the other one
+    if (process_ != fork_count()) return;  // its thread runs in the parent
     while (pushed_ - finished_ == kCapacity) lock.wait(space_);
     Operation& entry = ring_[pushed_ % kCapacity];
     entry.kind = Kind::stop;
@@ -159,7 +159,7 @@ void Queue::serve() {
   pthread_setname_np(pthread_self(), "locus-queue");
   if (link_model()) {
     compute_alone();
-    // The threads that tell GPUs what to do have cores of their own where GPUs are real.
+    // With real GPUs, the threads that drive them do not share cores with them.
     setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + 5);
   }
   MutexLock lock(mutex_);
@@ -167,7 +167,7 @@ void Queue::serve() {
     asleep_ = true;
     while (finished_ == pushed_) lock.wait(work_);
     asleep_ = false;
-    Operation& entry = ring_[finished_ % kCapacity];  // stays ours until finished_ passes it
+    Operation& entry = ring_[finished_ % kCapacity];  // not reused until finished_ passes it
     stopped = entry.kind == Kind::stop;
     Clock::time_point now = clock_;
     mutex_.unlock();
@@ -182,7 +182,7 @@ void Queue::serve() {
   }
 }
 
-// `now`: the queue's clock, where there is a link model.
+// `now`: the queue's clock, with a link model.
 void Queue::run(Operation& entry, Clock::time_point& now) {
   const bool modelled = link_model().has_value();
   if (modelled) now = std::max(now, entry.pushed);
@@ -191,8 +191,8 @@ void Queue::run(Operation& entry, Clock::time_point& now) {
       case Kind::launch: {
         const View* in = entry.views.data();
         const int n_out = static_cast<int>(entry.views.size()) - entry.n_in;
-        // The host's stream: what the kernel takes and frees now is not in the order of this queue,
-        // whose memory is handed out when work is pushed.
+        // The host's stream, because memory that the kernel allocates now is not in this queue's
+        // order: the queue's memory is handed out when work is pushed.
         const Call call{in,    in + entry.n_in,   entry.n_in,
                         n_out, entry.attrs.bytes, entry.attrs.size,
                         {},    &entry.attrs.owner};

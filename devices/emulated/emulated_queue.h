@@ -1,8 +1,8 @@
-// The in-order queue behind a stream of an emulated GPU, and its events.
+// The in-order queue of an emulated GPU's stream, and its events.
 //
-// Operations are copied into a ring of kCapacity entries and run one after the other on a thread of
-// the queue's own, started by the first. A producer blocks while the ring is full. No lock is held
-// while an operation runs. Threads: any.
+// Operations are copied into a ring of kCapacity entries and run one after another on the queue's
+// thread, which the first operation starts. A producer blocks while the ring is full. No lock is
+// held while an operation runs. Threads: any.
 #pragma once
 
 #include <atomic>
@@ -19,11 +19,11 @@
 
 namespace locus::emulated {
 
-// Fires once. Held by its creator and by queue entries.
+// Fires once. Shared by its creator and queue entries.
 class Fence {
  public:
   bool done() const { return fired() && time_ <= Clock::now(); }
-  // Until it has fired: what it stands for has been done, if before its time.
+  // Blocks until it has fired. Its work is done then, perhaps before its time.
   Clock::time_point wait_fired() const {
     fired_.wait(false, std::memory_order_acquire);
     return time_;
@@ -44,12 +44,12 @@ class Fence {
 };
 using EventRef = std::shared_ptr<Fence>;
 
-// The first failure of asynchronous work on one device since a synchronize() threw one. As on CUDA,
-// those that followed it are not told: most have the same cause.
+// The first failure of asynchronous work on a device since one was thrown. As on CUDA, later
+// failures are dropped: most have the same cause.
 class FirstFault {
  public:
   void add(std::exception_ptr error);
-  void rethrow();  // returns when there is none
+  void rethrow();  // throws the failure, if any
 
  private:
   Mutex mutex_;
@@ -72,13 +72,13 @@ class Queue {
   void wait(EventRef event);
 
   void drain();  // blocks until everything enqueued so far has run, by the queue's clock too
-  // The same, and ends the thread. Until it is opened again events fire at once and other
-  // operations throw DeviceError.
+  // Drains the queue and ends its thread. Until reopen(), events fire at once and other operations
+  // throw DeviceError.
   void close();
   void reopen();
 
   enum class Kind : uint8_t { launch, copy, record, wait, stop };
-  // One operation. Entries are reused, and with them their buffers.
+  // Entries are reused, with their buffers.
   struct Operation {
     Kind kind = Kind::stop;
     Kernel kernel = nullptr;
@@ -113,10 +113,11 @@ class Queue {
   // null until the first operation, and when closed
   std::unique_ptr<Operation[]> ring_ LOCUS_GUARDED_BY(mutex_);
   uint64_t pushed_ LOCUS_GUARDED_BY(mutex_) = 0, finished_ LOCUS_GUARDED_BY(mutex_) = 0;
-  Clock::time_point clock_ LOCUS_GUARDED_BY(mutex_);  // emulated_pace.h: behind what is finished_
+  Clock::time_point clock_
+      LOCUS_GUARDED_BY(mutex_);  // emulated_pace.h: after the finished operations
   int drainers_ LOCUS_GUARDED_BY(mutex_) = 0;
   bool asleep_ LOCUS_GUARDED_BY(mutex_) = false, closed_ LOCUS_GUARDED_BY(mutex_) = false;
-  int process_ LOCUS_GUARDED_BY(mutex_) = 0;  // in which it was started
+  int process_ LOCUS_GUARDED_BY(mutex_) = 0;  // fork_count() when the thread started
 };
 
 }  // namespace locus::emulated
