@@ -1,4 +1,4 @@
-// cpu(i) and cpu_pinned(i): the host as a device. What instruction set it has.
+// cpu(i) and cpu_pinned(i): the host as a device, and its instruction set.
 #include <locus/devices/cpu.h>
 
 #include <sys/mman.h>
@@ -74,7 +74,7 @@ class CpuDevice final : public Device {
  public:
   explicit CpuDevice(Context c)
       : context_(c),
-        // A GPU's queue may still read pinned memory that its owner gave up: no poison there.
+        // Pinned memory is not poisoned: a GPU's queue may still read it after its release.
         pool_(source_of(c), {.context = c, .rounding = 64, .poison = c.type == DeviceType::cpu}) {}
 
   MemoryPool& allocator() override { return pool_; }
@@ -96,7 +96,7 @@ class CpuDevice final : public Device {
                     [](char* d, const char* s, size_t n) { std::memcpy(d, s, n); });
   }
 
-  // The host's work is done when a call returns, so its events have fired before they exist.
+  // The host's work is done when a call returns, so its events have always fired.
   EventView record(StreamView) override { return {context_, nullptr}; }
   void release(EventView) noexcept override {}
   bool done(EventView) override { return true; }
@@ -119,8 +119,7 @@ std::unique_ptr<Device> open_cpu(Context c) {
   return std::make_unique<CpuDevice>(c);
 }
 
-// Kernels are registered before main(), where nothing may be thrown: cpu_isa() throws what is
-// wrong.
+// Kernels are registered before main(), where nothing may throw: cpu_isa() throws `wrong` later.
 struct IsaChoice {
   Isa isa = Isa::base;
   std::exception_ptr wrong;
@@ -143,7 +142,7 @@ const IsaChoice& isa_choice() {
 }  // namespace
 
 void* host_allocate(size_t bytes, size_t alignment) {
-  // A system that overcommits hands out more than there is, and ends the program that uses it.
+  // A system that overcommits grants more than there is, and kills the program that uses it.
   static const size_t most = host_memory().total;
   if (most != 0 && bytes > most) return nullptr;
   void* p = nullptr;

@@ -5,12 +5,11 @@
 
 namespace locus {
 
-// `alignment`: a power of two. Stretches of 2 MiB and more are aligned to that, so that the kernel
-// can back them with huge pages.
-void* host_allocate(size_t bytes, size_t alignment);  // nullptr when there is none
+// `alignment`: a power of two. Blocks of 2 MiB and more are aligned to 2 MiB, for huge pages.
+void* host_allocate(size_t bytes, size_t alignment);  // nullptr if there is none
 void host_free(void* p);
 
-// Copies on the pool's threads: `move` is memcpy or its like, for pieces of `grain` bytes.
+// Copies on the thread pool. `move` copies a piece, a multiple of `grain` bytes, like memcpy.
 void copy_on_threads(void* dst, const void* src, size_t bytes, size_t grain,
                      void (*move)(char* dst, const char* src, size_t bytes));
 

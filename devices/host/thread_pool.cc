@@ -1,5 +1,5 @@
-// The one thread pool of the process. A fork-join costs well under a microsecond while the workers
-// are hot, because each waits for a word of its own in a spin, and only later in the kernel.
+// The thread pool of the process. A fork-join costs well under a microsecond while the workers are
+// hot, because each spins on a separate word before it waits in the kernel.
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
@@ -41,7 +41,7 @@ void pause_cpu() {
 #endif
 }
 
-// Spins until ready() or until `limit` is over; false then.
+// Spins until ready(). Returns false after `limit`.
 bool spin_until(const auto& ready, Clock::duration limit) {
   for (int i = 0; i < 64; ++i) {
     if (ready()) return true;
@@ -88,8 +88,8 @@ struct Job {
   void run(int64_t part) const { body(data, part * chunk, std::min(n, (part + 1) * chunk)); }
 };
 
-// idle -> offered (by the caller) -> taken (by the worker) -> idle. An offer that the worker has
-// not taken yet, because it is asleep, the caller takes back and computes itself.
+// idle -> offered (by the caller) -> taken (by the worker) -> idle. If the worker has not taken an
+// offer, the caller takes it back and computes the part itself.
 enum State : uint32_t { idle, parked, offered, taken };
 
 struct alignas(64) Worker {
@@ -160,8 +160,8 @@ class ThreadPool {
     failure.rethrow();
   }
 
-  // A worker pinned to the CPU its caller runs on would only take turns with it: it moves to the
-  // CPU that no worker has. (Moving the caller is the program's business.)
+  // If a worker is pinned to the CPU on which its caller runs, moves it to the CPU that no worker
+  // has. (The caller is not moved.)
   void make_way(Worker& worker) {
     const int here = sched_getcpu();
     if (worker.cpu < 0 || worker.cpu != here) return;
@@ -182,7 +182,7 @@ class ThreadPool {
       workers_.push_back(nullptr);  // the caller's place
       if (!cpus_.empty()) spare_cpu_ = cpus_[0];
     }
-    // Workers take no signals: those belong to the program's own threads.
+    // Workers block all signals: signals belong to the program's own threads.
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -218,7 +218,7 @@ class ThreadPool {
         uint32_t expected = idle;
         if (worker.state.compare_exchange_strong(expected, parked)) {
           syscall(SYS_futex, &worker.state, FUTEX_WAIT_PRIVATE, parked, nullptr, nullptr, 0);
-          // Awake for no reason: spin again.
+          // Woken without work: spins again.
           expected = parked;
           worker.state.compare_exchange_strong(expected, idle);
         }
