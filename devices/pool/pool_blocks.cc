@@ -62,7 +62,7 @@ CachingPool::~CachingPool() {
   }
 }
 
-// Eight sizes to a power of two, so that at most an eighth of a small block is lost.
+// Eight sizes per power of two, so at most an eighth of a small block is lost.
 size_t CachingPool::rounded(size_t bytes) const {
   if (bytes > kMedium) return round_up(bytes, 2 * kSmall);
   if (bytes > kSmall) return round_up(bytes, 4096);
@@ -109,7 +109,7 @@ void* CachingPool::allocate(size_t bytes, StreamView stream) {
   const size_t size = rounded(bytes);
   if (size <= kSmall) {
     const SpinLock lock(mutex_);
-    // Asking a driver for events costs a microsecond: now and then is enough.
+    // Querying events costs a microsecond, so only every 16th call does.
     if (!deferred_.empty() && ++ticks_ % 16 == 0) poll(1);
     if (stream.id < blocks_.size() && blocks_[stream.id] != nullptr) {
       StreamBlocks::Bin& bin = blocks_[stream.id]->bins[bin_of(size)];
@@ -151,7 +151,7 @@ void CachingPool::deallocate_after(void* p, size_t bytes, StreamView stream,
   deferred_.push_back({p, bytes, stream, {pending.begin(), pending.end()}});
 }
 
-// A block for `to` was found: splits off what it does not need.
+// Gives a free chunk to `to`, and splits off the rest if large enough.
 CachingPool::Chunk* CachingPool::use(Chunk* chunk, StreamBlocks& to, size_t size) {
   static constexpr size_t kWorthSplitting[] = {0, kSmall / 4, 2 * kSmall};
   StreamBlocks& from = *chunk->owner;
@@ -175,7 +175,7 @@ void CachingPool::insert(Chunk* chunk) {
   chunk->owner->free[chunk->segment->kind].insert(chunk);
 }
 
-// The best fit among the free blocks of a stream of these kinds.
+// The best fit of these kinds among a stream's free blocks.
 CachingPool::Chunk* CachingPool::best(const StreamBlocks& from, size_t size, Kind first,
                                       Kind last) {
   Chunk wanted{nullptr, size, nullptr, nullptr};
@@ -185,7 +185,7 @@ CachingPool::Chunk* CachingPool::best(const StreamBlocks& from, size_t size, Kin
   return nullptr;
 }
 
-// Among the stream's own blocks, then among those of streams that are gone.
+// Searches the stream's own blocks, then those of retired streams.
 CachingPool::Chunk* CachingPool::find(StreamBlocks& own, size_t size, Kind first, Kind last) {
   if (Chunk* chunk = best(own, size, first, last)) return use(chunk, own, size);
   for (const auto& other : blocks_) {
@@ -203,7 +203,7 @@ void CachingPool::absorb(Chunk* left, Chunk* right) {
   delete right;
 }
 
-// Frees a block for the stream of `to`, and merges it with free neighbours that stream may use.
+// Frees a block for the stream of `to`, and merges it with free neighbours that the stream may use.
 void CachingPool::give(StreamBlocks& to, void* p) {
   const auto at = chunks_.find(p);
   LOCUS_CHECK(at != chunks_.end(), "a block was freed that the pool did not hand out");

@@ -1,5 +1,4 @@
-// The pool's inside, shared by pool_blocks.cc (blocks) and pool_shortage.cc (what happens without
-// one).
+// Internals of CachingPool, shared by pool_blocks.cc and pool_shortage.cc.
 #pragma once
 
 #include <set>
@@ -15,7 +14,7 @@ struct CachingPool::Segment {
   Chunk* first;
 };
 
-// A block, or a free stretch of a segment. Chunks of a segment are linked by address.
+// A block in use, or a free part of a segment. Chunks are linked by address.
 struct CachingPool::Chunk {
   char* data;
   size_t size;
@@ -27,7 +26,7 @@ struct CachingPool::Chunk {
 };
 
 struct CachingPool::StreamBlocks {
-  // Freed blocks of one size that were not merged back yet; the pool counts them as in use.
+  // Freed blocks of one size, not merged back yet. Their chunks are not marked free.
   struct Bin {
     std::unique_ptr<void*[]> blocks;
     int count = 0, capacity = 0;

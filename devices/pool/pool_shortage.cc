@@ -1,4 +1,4 @@
-// The pool without a free block at hand: growing, waiting, taking from other streams, giving up.
+// The pool without a free block: grows, takes from other streams, waits, or throws.
 #include <algorithm>
 #include <climits>
 #include <iterator>
@@ -39,7 +39,7 @@ void* CachingPool::allocate_slow(size_t bytes, size_t size, StreamView stream) {
   return hand_out(chunk->data, bytes, size);
 }
 
-// From the source; nullptr beyond the limit, and when there is none.
+// Memory from the source; nullptr beyond the limit, or if there is none.
 void* CachingPool::take(size_t size) {
   if (stats_.limit != 0 && stats_.reserved + size > stats_.limit) return nullptr;
   stats_.reserved += size;  // before unlocking: threads must not pass the limit together
@@ -74,7 +74,7 @@ void CachingPool::release_uncached(void* p, size_t bytes) {
   stats_.reserved -= size;
 }
 
-// A whole segment where it fits; when memory is short, just the block.
+// Adds a whole segment or, if memory is short, just the block.
 CachingPool::Chunk* CachingPool::grow(StreamBlocks& to, size_t size) {
   const size_t segment = std::max(kSegment[kind_of(size)], size);
   if (Chunk* chunk = grow_by(to, size, segment)) return chunk;
@@ -95,8 +95,8 @@ CachingPool::Chunk* CachingPool::grow_by(StreamBlocks& to, size_t size, size_t s
   return use(chunk, to, size);
 }
 
-// Takes a free block of another stream, whose queued work may still use it: ours waits for that, or
-// the host does where ours cannot.
+// Takes a free block of another stream. The new stream waits for the old stream's queued work. For
+// a recording, the host waits.
 CachingPool::Chunk* CachingPool::steal(StreamBlocks& to, size_t size) {
   for (size_t i = 0; i < blocks_.size(); ++i) {
     StreamBlocks* other = blocks_[i].get();
@@ -170,7 +170,7 @@ bool is_done(EventView event) {
 
 }  // namespace
 
-// Looks at deferred blocks, oldest first, until `patience` of them are not done.
+// Frees deferred blocks that are done, oldest first, until `patience` blocks are not.
 void CachingPool::poll(int patience) {
   std::vector<Deferred> finished;
   size_t kept = 0, i = 0;
@@ -194,7 +194,7 @@ void CachingPool::poll(int patience) {
   for (const Deferred& block : finished) finish(block);
 }
 
-// The host waits for deferred blocks. False when there are none to wait for.
+// The host waits for deferred blocks. False if there are none.
 bool CachingPool::wait_deferred() {
   if (deferred_.empty()) {
     if (waiting_ == 0) return false;

@@ -1,5 +1,4 @@
-// What a device made and nobody uses now (streams, events, buffers), for whoever needs one next.
-// Threads: any.
+// Unused objects of a device (streams, events, buffers), kept for reuse. Threads: any.
 #pragma once
 
 #include <vector>
@@ -15,7 +14,7 @@ class Spares {
     const MutexLock lock(mutex_);
     list_.push_back(spare);
   }
-  // The one put last; null when there is none.
+  // The one put last; null if there is none.
   Pointer take() {
     const MutexLock lock(mutex_);
     if (list_.empty()) return nullptr;
