@@ -57,7 +57,7 @@ MPI_Datatype type_of(DType d) {
   }
 }
 
-// MPI's own takes or leaves a NaN by the order in which the ranks come.
+// MPI's own max and min keep or drop a NaN by the order of the ranks.
 template <class T, bool is_max>
 void extreme(void* in, void* in_out, int* n, MPI_Datatype*) {
   const auto* const a = static_cast<const T*>(in);
@@ -133,7 +133,7 @@ class MpiRanks final : public Ranks {
   RankInfo info() const override { return info_; }
 
   std::vector<std::optional<std::string>> gather(const std::string& mine, double seconds) override {
-    if (info_.rank != 0) {  // sent when rank 0 has answered
+    if (info_.rank != 0) {  // completed in from_root()
       letters_[0].write(mine);
       check(MPI_Isend(&letters_[0], sizeof(Letter), MPI_BYTE, 0, kToRoot, all_, &requests_[0]),
             "MPI_Isend");
@@ -166,7 +166,7 @@ class MpiRanks final : public Ranks {
       check(MPI_Isend(&answer_, sizeof(Letter), MPI_BYTE, r, kFromRoot, all_,
                       &requests_[static_cast<size_t>(r)]),
             "MPI_Isend");
-    // One that did not come may not take its letter.
+    // A rank that did not come may not receive the answer.
     if (!wait(&requests_[1], info_.size - 1, all_came_ ? seconds : 1) && all_came_)
       throw DeviceError("MPI: a rank that came did not take rank 0's answer within ", seconds,
                         " s");
@@ -242,7 +242,7 @@ class MpiRanks final : public Ranks {
     std::string read() const { return {text, length}; }
   };
 
-  // Whether the launcher gave each of this host's ranks CPUs of its own.
+  // Whether the launcher bound this host's ranks to different CPUs.
   bool bound_apart(const cpu_set_t& mine, MPI_Comm local) const {
     std::vector<cpu_set_t> all(static_cast<size_t>(info_.local_size));
     check(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, local),
@@ -250,7 +250,7 @@ class MpiRanks final : public Ranks {
     return std::ranges::any_of(all, [&](const cpu_set_t& s) { return !CPU_EQUAL(&s, &mine); });
   }
 
-  // False when they are not all done in time.
+  // False if not all are done in time.
   bool wait(MPI_Request* requests, int n, double seconds) const {
     const auto start = Clock::now();
     for (int polls = 0;; ++polls) {
@@ -260,7 +260,7 @@ class MpiRanks final : public Ranks {
       if (polls < 20) continue;
       const double spent = std::chrono::duration<double>(Clock::now() - start).count();
       if (spent > seconds) return false;
-      // Whoever slept is let in before programs that compute; one that yields is not.
+      // The system prefers a thread that slept to threads that compute, but not one that yields.
       if (spent > spin_) std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
   }
@@ -280,15 +280,15 @@ class MpiRanks final : public Ranks {
   RankInfo info_;
   MPI_Comm all_ = MPI_COMM_NULL;
   bool ours_ = false;
-  bool all_came_ = true;  // on rank 0, to the last gather()
+  bool all_came_ = true;  // on rank 0: in the last gather()
   double spin_ = 2e-4;    // seconds of waiting without sleep
-  // Of messages under way. Rank 0 has everyone's letters.
+  // Buffers of messages in flight. Rank 0 has all ranks' letters.
   std::vector<Letter> letters_;
   Letter answer_;
   std::vector<MPI_Request> requests_;
 };
 
-// Ends this process unless it is gone before: what starts MPI waits for all ranks, for ever.
+// Ends this process unless destroyed in time: MPI's start waits for all ranks without limit.
 std::jthread start_limit(int n, double seconds) {
   return std::jthread([=](const std::stop_token& stop) {
     std::mutex mutex;

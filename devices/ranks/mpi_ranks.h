@@ -1,5 +1,5 @@
-// MPI, known to mpi_ranks.cc only; in a build without it a process that was started with others is
-// an Error.
+// MPI, known to mpi_ranks.cc only. In a build without MPI, cluster::init() throws Error if a
+// launcher started several processes.
 #pragma once
 
 namespace locus {

@@ -1,5 +1,5 @@
-// NCCL among ranks: connections that the ranks' own broadcast begins, and a thread that watches
-// what is enqueued on them.
+// NCCL among ranks: connections, whose id the ranks broadcast, and a thread that watches the
+// collectives enqueued there.
 #include <locus/devices/cuda/nccl.h>
 
 #ifdef LOCUS_WITH_NCCL
@@ -25,8 +25,8 @@ double seconds_since(Clock::time_point t) {
   return std::chrono::duration<double>(Clock::now() - t).count();
 }
 
-// Collectives that are enqueued and not known to be done. The kernel of one whose peer is gone
-// would wait for ever, and the host with it.
+// Collectives that are enqueued and not known to be done. If a peer is gone, a collective's kernel
+// never ends, and the host waits for it.
 class Watch {
  public:
   struct WatchedCall {
@@ -112,7 +112,7 @@ class NcclLink final : public RankLink {
     ranks.broadcast(&id, sizeof id, 0, seconds);
     const Guard guard(c.index);
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.blocking = 0;  // so that a rank that dies meanwhile is noticed
+    config.blocking = 0;  // to notice a rank that dies meanwhile
     settle(ncclCommInitRankConfig(&comm_, ranks.info().size, id, ranks.info().rank, &config),
            "ncclCommInitRankConfig");
     watch_exit();
@@ -166,7 +166,7 @@ class NcclLink final : public RankLink {
     watch.add({&ranks_, comm_, context_, call, seconds_, begun, ended});
   }
 
-  // Until the host's part is done.
+  // Waits until the host's part is done.
   void settle(ncclResult_t state, const char* call) {
     for (const auto start = Clock::now(); state == ncclInProgress; std::this_thread::yield()) {
       check(ncclCommGetAsyncError(comm_, &state), "ncclCommGetAsyncError");
