@@ -4,8 +4,8 @@
 // Each queue has a clock. An operation begins when it is enqueued, its predecessor has ended and
 // what it waits for has happened. A kernel runs as soon as a core is free. On the clock it takes
 // slower() times the core time of its quickest early run with the same shapes and strides. A later
-// run counts only if faster by a fifth. Threads:
-// any.
+// run counts only if faster by a fifth.
+// Threads: any.
 #pragma once
 
 #include <chrono>
