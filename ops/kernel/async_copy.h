@@ -1,4 +1,4 @@
-// Device code: copies from device memory into shared memory that run beside the thread's work.
+// Device code: asynchronous copies from device memory to shared memory.
 #pragma once
 
 #include <locus/ops/kernel/types.h>
@@ -16,8 +16,8 @@ struct SharedFloat {
     return r;
   }
 };
-// kFloats: 1, or 4 at addresses that are multiples of 16. They are there once wait_for_copies() has
-// returned.
+// kFloats: 1, or 4 at addresses that are multiples of 16. The copy is complete after
+// commit_copies() and wait_for_copies().
 template <int kFloats = 1>
 __device__ __forceinline__ void copy_async(SharedFloat to, const float* from) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to.at), "l"(from), "n"(kFloats * 4)
@@ -26,7 +26,7 @@ __device__ __forceinline__ void copy_async(SharedFloat to, const float* from) {
 __device__ __forceinline__ void commit_copies() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 }
-// Until all that this thread has committed is done; other threads see it after a barrier.
+// Waits for all copies that this thread committed. Other threads see them after a barrier.
 __device__ __forceinline__ void wait_for_copies() {
   asm volatile("cp.async.wait_group 0;" ::: "memory");
 }

@@ -1,6 +1,6 @@
-// The one rule by which an element becomes another type, the same on every context: floating to
-// integer cuts toward zero and saturates, NaN becomes 0; integers wrap; what is not 0 is true;
-// anything to f16 and bf16 is rounded once.
+// Conversions between element types, the same on every context. Floating to integer truncates and
+// saturates; NaN becomes 0. Integers wrap. To bool: x != 0. To f16 and bf16, every type is rounded
+// once.
 #pragma once
 
 #include <locus/ops/kernel/types.h>
@@ -20,7 +20,7 @@ LOCUS_HD float to_odd(double v) {
   return bits_float(u | 1u);
 }
 
-// An i64 in f64, likewise: the lowest bit left stands for those that f64 has no room for.
+// i64 to f64, rounding to odd: if dropped bits are not 0, the lowest kept bit is set.
 LOCUS_HD double to_odd(int64_t v) {
   constexpr int64_t kExact = int64_t{1} << 53, kBit = int64_t{1} << 11;
   if (v <= -kExact || v >= kExact) v = (v & -kBit) | ((v & (kBit - 1)) != 0 ? kBit : 0);
@@ -64,7 +64,7 @@ LOCUS_HD To convert(From v) {
     return static_cast<To>(v);
 }
 
-// n of them that lie side by side.
+// Converts n contiguous elements.
 template <class To, class From>
 LOCUS_HD void convert_run(const From* from, To* to, int64_t n) {
   int64_t i = 0;

@@ -1,4 +1,4 @@
-// Strided copies, for the kernels of every family, and elements by their size. Read by the CPU
+// Strided copies for kernels of all families, and dispatch on element size. Included by the CPU
 // kernels of every instruction set and by nvcc.
 #pragma once
 
@@ -14,8 +14,8 @@ struct alignas(16) Word16 {
   uint64_t a, b;
 };
 
-// Calls f with a value of the unsigned type of this size; 16 bytes, as widen() finds them, need
-// by_bytes().
+// Calls f with a value of the unsigned type of this size. by_bytes() also takes 16, as from
+// widen().
 [[gnu::always_inline]] inline void by_size(int bytes, const auto& f) {
   switch (bytes) {
     case 1:
@@ -33,8 +33,8 @@ struct alignas(16) Word16 {
   by_size(bytes, f);
 }
 
-// A weak number as an element of dtype d, its bytes first: integers exact (wrapping into narrow
-// types), floats as casts do.
+// A weak number as an element of dtype d, in the first bytes. Integers wrap; floats convert as in
+// cast.h.
 [[gnu::always_inline]] inline uint64_t element_bits(DType d, const Scalar& s) {
   uint64_t bits = 0;
   dispatch(d, [&](auto type) {
@@ -50,8 +50,8 @@ struct Strides {
   int64_t* v;
   int n;
 };
-// The element size, at most 16 bytes, in which a same-dtype walk can be done: elements made of
-// runs. Rescales the walk, and the other strides that lead to it.
+// Merges neighbouring elements of a same-dtype walk into words. Returns the word size, at most 16
+// bytes. Rescales the walk and the strides in `others`.
 template <class... S>
 LOCUS_HD int widen(Walk<2>& w, int bytes, const void* in, const void* out, const S&... others) {
   const int last = w.rank - 1;
@@ -73,9 +73,8 @@ LOCUS_HD int widen(Walk<2>& w, int bytes, const void* in, const void* out, const
   return bytes;
 }
 
-// Views copied and filled by one kind of device, for the kernels of every family: `copy` takes
-// views of one shape and casts where the dtypes differ, `fill` sets each element to the first bytes
-// of `bits`.
+// Copies and fills views on one device type, for kernels of all families. `copy` takes views of one
+// shape and casts if the dtypes differ. `fill` sets each element to the first bytes of `bits`.
 #ifdef LOCUS_ISA_NAMESPACE
 namespace LOCUS_ISA_NAMESPACE {
 struct Views {

@@ -1,11 +1,11 @@
-// Division by numbers that the host knows before a kernel is launched.
+// Division by numbers that the host knows before a launch.
 #pragma once
 
 #include <locus/ops/kernel/types.h>
 
 namespace locus {
 
-// Of dividends from 0 to 2^31 - 1, by one multiplication (Granlund and Montgomery 1994, round-up
+// Divides numbers from 0 to 2^31 - 1 by one multiplication (Granlund and Montgomery 1994, round-up
 // method).
 struct Divisor {
   uint32_t value = 1, magic = 1, shift = 0;
@@ -24,7 +24,7 @@ LOCUS_HD int32_t operator/(int32_t n, Divisor d) {
   return static_cast<int32_t>(d.divide(static_cast<uint32_t>(n)));
 }
 
-// What indices of type I, int32_t or int64_t, are divided by.
+// The divisor type for indices of type I, int32_t or int64_t.
 template <class I>
 using DivisorOf = If<sizeof(I) == 4, Divisor, int64_t>;
 

@@ -1,5 +1,5 @@
-// Indices and class labels as tensors hold them, for the host and for nvcc: integers of any width,
-// or floating numbers as in MXNet.
+// Reads indices and class labels from tensors: integers of any width or, as in MXNet, floating
+// numbers. For host and device code.
 #pragma once
 
 #include <type_traits>
@@ -8,15 +8,15 @@
 
 namespace locus {
 
-// What id_at gives for NaN, and for a fraction where it is to be whole.
+// The result of id_at for NaN and, with `whole`, for a fraction.
 inline constexpr int64_t kNaN = INT64_MIN;
 
 LOCUS_HD constexpr bool is_id_dtype(DType d) {
   return d == i64 || d == i32 || d == f32 || d == f64 || d == u8 || d == i8;
 }
 
-// Floating numbers are cut toward zero, or with `whole` must have no fraction. Those past 64 bits
-// give the ends of the range but for kNaN.
+// Floating numbers are truncated. With `whole`, a fraction gives kNaN. Numbers past 64 bits give
+// INT64_MAX or -INT64_MAX.
 template <class T>
 LOCUS_HD int64_t to_id(T v, bool whole) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -47,7 +47,7 @@ LOCUS_HD int64_t id_at(const void* ids, DType d, int64_t i, bool whole = false) 
   }
 }
 
-// Whether an id that id_at gave is the number itself: all integers are.
+// False if id_at found NaN or reached an end of the range.
 LOCUS_HD constexpr bool is_exact(int64_t id, DType d) {
   return (d != f32 && d != f64) || (id != kNaN && id != INT64_MAX && id != -INT64_MAX);
 }

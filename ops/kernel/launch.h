@@ -19,7 +19,7 @@ inline unsigned blocks_for(StreamView s, int64_t threads) {
 }
 inline cudaStream_t native(StreamView s) { return static_cast<cudaStream_t>(s.native); }
 
-// kernel<<<...>>>(args...) with a thread for each of n, or as many as blocks_for() gives.
+// kernel<<<...>>>(args...) with n threads, or as many as blocks_for() allows.
 template <class... P, class... A>
 void launch(StreamView s, int64_t n, void (*kernel)(P...), const A&... args) {
   kernel<<<blocks_for(s, n), kBlock, 0, native(s)>>>(args...);
@@ -32,22 +32,22 @@ __device__ __forceinline__ int64_t all_threads() {
   return gridDim.x * static_cast<int64_t>(kBlock);
 }
 
-// Whether 32 bits count n elements.
+// Whether 32-bit indices suffice for n elements.
 inline bool narrow(int64_t n) { return n < (int64_t{1} << 31); }
 
 LOCUS_HD bool aligned(const void* p, int64_t bytes) {
   return reinterpret_cast<uintptr_t>(p) % static_cast<uintptr_t>(bytes) == 0;
 }
 
-// `bytes` of T, loaded and stored at once.
+// E elements of T, loaded and stored at once.
 template <class T, int E>
 struct alignas(sizeof(T) * E) Pack {
   T v[E];
 };
 
-// Whether the calling block is the last of `blocks` to come here, by a counter of theirs that is 0
-// before and after (counters() of signals.h). All its threads call this. The last one sees
-// what the others wrote before, past the first-level cache: __ldcg, or by_words.
+// Whether the calling block is the last of `blocks` to arrive. `counter` is 0 before and after
+// (counters() in signals.h). All threads of the block call this. The last block sees the others'
+// earlier writes if it reads past the L1 cache: __ldcg, or by_words.
 __device__ __forceinline__ bool arrives_last(unsigned* counter, unsigned blocks) {
   __shared__ bool last;
   __threadfence();
@@ -61,7 +61,7 @@ __device__ __forceinline__ bool arrives_last(unsigned* counter, unsigned blocks)
   return last;
 }
 
-// A value of any type whose words are f of those at `from`.
+// A value whose words are f(address of the word in `from`).
 template <class A>
 __device__ __forceinline__ A by_words(const A& from, const auto& f) {
   static_assert(sizeof(A) % 4 == 0);
@@ -74,7 +74,7 @@ __device__ __forceinline__ A by_words(const A& from, const auto& f) {
   return __builtin_bit_cast(A, w);
 }
 
-// Offsets of element `at`, counted in the walk's order. I: uint32_t below 2^31 elements.
+// Adds the offsets of element `at`, in the walk's order. I: uint32_t below 2^31 elements.
 template <class I, int N>
 __device__ __forceinline__ void offsets(const Walk<N>& w, int64_t at, int64_t (&offset)[N]) {
   I rest = static_cast<I>(at);

@@ -1,11 +1,10 @@
 // Scalar mathematics, written once for the host and for device code.
 //
-// On a GPU these are CUDA's functions. On the host f32 exp, log, tanh, sigmoid and erf and f64 exp
-// are branch-free polynomials that compilers turn into vector code at any width (Cephes' expf,
-// logf, tanhf: within 2 ulp; f64 exp: within 1; erf is Eigen's rational function: 8). The rest is
-// libm. An element of a vector gets the same bits as an element alone. Everything keeps IEEE's
-// special cases: NaN in, NaN out; exp(-inf) = 0; log(0) = -inf; nothing overflows into NaN.
-// Integers wrap.
+// On a GPU these are CUDA's functions. On the host, f32 exp, log, tanh, sigmoid and erf and f64 exp
+// are branch-free polynomials, which compilers vectorize. Cephes' expf, logf and tanhf are within 2
+// ulp, f64 exp within 1, erf (Eigen's rational function) within 8. The rest is libm. An element
+// gets the same bits alone and in a vector. IEEE's special cases hold: NaN in, NaN out; exp(-inf) =
+// 0; log(0) = -inf; nothing overflows into NaN. Integers wrap.
 #pragma once
 
 #include <locus/ops/kernel/cast.h>
@@ -51,7 +50,7 @@ LOCUS_HD double copysign(double magnitude, double sign) {
                      (double_bits(sign) & 0x8000000000000000u));
 }
 
-// a * b + c, in one rounding where the machine has it.
+// a * b + c, rounded once if the machine has fma.
 LOCUS_HD float fma(float a, float b, float c) {
 #if defined(__CUDA_ARCH__)
   return ::fmaf(a, b, c);
@@ -71,8 +70,8 @@ LOCUS_HD double fma(double a, double b, double c) {
 #endif
 }
 
-// CUDA's function on the device, libm's on the host. Spelled out rather than std::name, whose
-// inline overloads would be shared between instruction sets.
+// CUDA's function on the device, libm's on the host. Not std::name, whose inline overloads would be
+// shared between instruction sets.
 #ifdef __CUDA_ARCH__
 #define LOCUS_LIBM(name) ::name
 #else
@@ -103,7 +102,7 @@ LOCUS_M(acosh)
 LOCUS_M(atanh)
 LOCUS_M(log2)
 LOCUS_M(log10)
-// Integers are whole.
+// The identity for integers.
 #define LOCUS_WHOLE(name) \
   template <class V>      \
   requires(!kFloating<V>) LOCUS_HD V name(V x) { return x; }
@@ -134,7 +133,7 @@ LOCUS_M64(log1p)
 LOCUS_M64(tanh)
 LOCUS_M64(erf)
 
-// exp(r) - 1 with x = n ln2 + r. Comparisons are written so that NaN stays.
+// exp(r) - 1 with x = n ln2 + r. Comparisons keep NaN.
 LOCUS_HD float exp_rest(float x, int32_t& n) {
   const float shifter = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
   const float t = fma(x, 1.44269504f, shifter);
@@ -155,7 +154,7 @@ LOCUS_HD float exp(float x) {
   v = v < -104.0f ? -104.0f : v;
   int32_t n;
   const float p = exp_rest(v, n) + 1.0f;
-  // Two steps, so that results near the ends of the range scale without overflow of the exponent.
+  // Two steps, because one would overflow the exponent near the ends of the range.
   const int32_t half = n >> 1, rest = n - half;
   return p * bits_float(static_cast<uint32_t>(half + 127) << 23) *
          bits_float(static_cast<uint32_t>(rest + 127) << 23);
@@ -169,7 +168,7 @@ LOCUS_HD double exp(double x) {
   const double t = fma(v, 1.4426950408889634, shifter), k = t - shifter;
   double r = fma(k, -6.93145751953125e-1, v);
   r = fma(k, -1.42860682030941723212e-6, r);
-  // In pairs: fewer steps wait for each other.
+  // In pairs, for shorter dependency chains.
   const double z = r * r, y = z * z;
   const double a = fma(0.16666666666666669, r, 0.5);
   const double b = fma(0.008333333333330051, r, 0.041666666666666664);
@@ -179,7 +178,7 @@ LOCUS_HD double exp(double x) {
   const double g = fma(2.0911264239196083e-09, z, f);
   const double p = fma(fma(g, y, fma(d, z, c)), y, fma(b, z, a));
   const double e = fma(p, z, r) + 1.0;
-  // Two steps as in f32. n + 2048 is not negative, so that the shift needs no sign.
+  // Two steps as in f32. n + 2048 is not negative, so the shift is unsigned.
   const uint64_t n = double_bits(t) - double_bits(shifter) + 2048, half = n >> 1, rest = n - half;
   return e * bits_double((half - 1) << 52) * bits_double((rest - 1) << 52);
 }
@@ -211,13 +210,13 @@ LOCUS_HD float log(float x) {
   return x < 0.0f || x != x ? nan(x) : r;
 }
 
-// log of the rounded sum, and what rounding left out of it.
+// log of the rounded sum, corrected for the rounding error.
 LOCUS_HD float log1p(float x) {
   const float u = 1.0f + x, r = log(u) + (x - (u - 1.0f)) / u;
   return u == 0.0f || u == infinity(x) ? log(u) : r;
 }
 
-// 2^n (exp(r) - 1) + (2^n - 1) with x = n ln2 + r, where that cannot overflow.
+// 2^n (exp(r) - 1) + (2^n - 1) with x = n ln2 + r, if that cannot overflow.
 LOCUS_HD float expm1(float x) {
   int32_t n;
   const float p = exp_rest(x > 16.0f ? 16.0f : x < -18.0f ? -18.0f : x, n);
@@ -266,16 +265,16 @@ LOCUS_HD V sigmoid(V x) {
   return x < c(x, 0) ? e * p : p;
 }
 
-// sqrt(x^2 + y^2) without a square that is much larger than the result.
+// sqrt(x^2 + y^2) without overflow of the squares.
 template <class V>
 LOCUS_HD V hypot(V x, V y) {
   const V a = abs(x), b = abs(y), top = max(a, b), rest = min(a, b), part = rest / top;
   const V end = infinity(x);
-  const bool infinite = (a == end) | (b == end);  // beside NaN, too
+  const bool infinite = (a == end) | (b == end);  // also with NaN
   return infinite ? end : rest == 0 ? top : top * sqrt(fma(part, part, c(x, 1)));
 }
 
-// Integers: two's complement, as NumPy.
+// Integers: two's complement, as in NumPy.
 template <class V>
 LOCUS_HD V add(V x, V y) {
   if constexpr (kFloating<V>)
@@ -344,7 +343,7 @@ LOCUS_HD V power(V x, V y) {
   }
 }
 
-// x 2^e, rounded once where e is an integer; 0 and infinities stay.
+// x 2^e, rounded once if e is an integer. 0 and infinities stay.
 template <class V>
 LOCUS_HD V ldexp(V x, V e) {
   if (x + x == x && e == e) return x;
@@ -352,7 +351,7 @@ LOCUS_HD V ldexp(V x, V e) {
   const V most = c(e, 9999);
   return scale(x, static_cast<int>(e > most ? most : e < -most ? -most : e));
 }
-// x log y, and 0 where x is 0, whatever log y is; NaN stays.
+// x log y. If x is 0, the result is 0 unless y is NaN.
 template <class V>
 LOCUS_HD V xlogy(V x, V y) {
   return x == c(x, 0) && y == y ? c(x, 0) : x * log(y);

@@ -1,18 +1,18 @@
-// Products and quotients of three numbers whose steps stay in range where the result does: the
-// order of the steps depends on the sizes of the numbers. For host and device code.
+// Products and quotients of three numbers. If the result is in range, so is each step: the
+// magnitudes decide the order of steps. For host and device code.
 #pragma once
 
 #include <locus/ops/kernel/math.h>
 
 namespace locus::m {
 
-// Whether x has all its digits: it is no subnormal number, 0, infinity or NaN.
+// Whether x is normal: not subnormal, 0, infinite or NaN.
 LOCUS_HD bool normal(float x) { return (float_bits(x) << 1) - 0x01000000u < 0xfe000000u; }
 LOCUS_HD bool normal(double x) {
   return (double_bits(x) << 1) - 0x0020000000000000u < 0xffc0000000000000u;
 }
 
-// a b / c: the smallest of a, b and 1 / c meets the largest first.
+// a b / c. The smallest of a, b and 1 / c is combined with the largest first.
 template <class V>
 LOCUS_HD V over(V a, V b, V c) {
   const bool less = abs(a) < abs(b);
@@ -22,7 +22,7 @@ LOCUS_HD V over(V a, V b, V c) {
   return part * (largest ? high : smallest ? low : one);
 }
 
-// a b / c^2: a large c divides the larger of a and b first, a small c the smaller one.
+// a b / c^2. A large c first divides the larger of a and b, a small c the smaller.
 template <class V>
 LOCUS_HD V over_square(V a, V b, V c) {
   const V one = m::c(c, 1);

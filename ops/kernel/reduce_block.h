@@ -1,9 +1,8 @@
-// Reductions of what a block's threads have. Included by *.cu only.
+// Reductions over the threads of a block. Included by *.cu only.
 //
-// V is any type of whole 32-bit words, and join(a, b) combines two of it, a being of the earlier
-// threads. Which are combined when depends on the number of threads alone, and every thread of a
-// team has the result, the same bits. All threads of a block, or of a warp for all_of_lanes(), call
-// these together.
+// V is a type of whole 32-bit words. join(a, b) combines two values, a from earlier threads. The
+// order depends only on the number of threads, and every thread of a team gets the same bits. All
+// threads of the block, or of the warp for all_of_lanes(), call these together.
 #pragma once
 
 #include <locus/ops/kernel/launch.h>
@@ -14,7 +13,7 @@ __device__ __forceinline__ int thread_of_block() {
   return static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x);
 }
 
-// Of teams of `lanes` consecutive threads of a warp: a power of two.
+// Over teams of `lanes` consecutive threads of a warp. `lanes`: a power of two.
 template <class V>
 __device__ __forceinline__ V all_of_lanes(V v, int lanes, const auto& join) {
   const int t = thread_of_block();
@@ -26,7 +25,7 @@ __device__ __forceinline__ V all_of_lanes(V v, int lanes, const auto& join) {
   return v;
 }
 
-// Of teams of `lanes` consecutive threads of the block, a power of two.
+// Over teams of `lanes` consecutive threads of the block, a power of two.
 template <class V>
 __device__ __forceinline__ V all_of_team(V v, int lanes, const auto& join) {
   __shared__ alignas(16) unsigned char bytes[32 * sizeof(V)];
@@ -34,13 +33,13 @@ __device__ __forceinline__ V all_of_team(V v, int lanes, const auto& join) {
   V* const of_warp = reinterpret_cast<V*>(bytes);
   const int t = thread_of_block(), warps = lanes / 32;
   v = all_of_lanes(v, 32, join);
-  __syncthreads();  // what was here before has been read
+  __syncthreads();  // earlier contents have been read
   if (t % 32 == 0) of_warp[t / 32] = v;
   __syncthreads();
   return all_of_lanes(of_warp[(t & -lanes) / 32 + (t & (warps - 1))], warps, join);
 }
 
-// Of the threads that are `columns` apart, a power of two, in a block of a power of two.
+// Over threads `columns` apart. `columns` and the block's size are powers of two.
 template <class V>
 __device__ __forceinline__ V all_of_column(V v, int columns, const auto& join) {
   __shared__ alignas(16) unsigned char bytes[1024 * sizeof(V)];

@@ -1,5 +1,5 @@
-// The text of the headers that formulas are made of, as this library was built: what a compiler at
-// run time (NVRTC) needs to compile the same formulas into other kernels.
+// The text of the headers of formulas, from this build. NVRTC needs it to compile the same formulas
+// into other kernels at run time.
 #pragma once
 
 #include <span>
@@ -7,7 +7,7 @@
 namespace locus {
 
 struct SourceFile {
-  const char* name;  // as it is included: "locus/ops/elementwise/form.h"
+  const char* name;  // as included: "locus/ops/elementwise/form.h"
   const char* text;
 };
 std::span<const SourceFile> formula_source();  // written by the build

@@ -1,5 +1,5 @@
-// The types that kernels compute in. Like all of ops/kernel that formulas build on, free of the
-// standard library.
+// The types that kernels compute in. Like all headers that formulas include, free of the standard
+// library.
 #pragma once
 
 #include <locus/core/half.h>
@@ -33,13 +33,13 @@ struct IfType<false, A, B> {
 template <bool Condition, class A, class B>
 using If = typename detail::IfType<Condition, A, B>::type;
 
-// f16 and bf16 in f32, the others in themselves.
+// f32 for f16 and bf16, otherwise T.
 template <class T>
 using Compute = If<k16Bit<T>, float, T>;
-// Also i8, u8 and bool in i32, as C++ computes them.
+// Also i32 for i8, u8 and bool, as in C++.
 template <class T>
 using Promoted = If<sizeof(T) == 1, int32_t, Compute<T>>;
-// Integers as unsigned ones, which wrap.
+// The unsigned type in which integers wrap.
 template <class T>
 using Wrap = If<sizeof(T) == 8, uint64_t, uint32_t>;
 

@@ -1,4 +1,4 @@
-// How kernels walk strided operands: the axes of all operands in one order, as few as possible.
+// Walks over strided operands: one order of axes for all operands, with as few axes as possible.
 // Plain data, for host and device.
 #pragma once
 
@@ -8,7 +8,7 @@ namespace locus {
 
 LOCUS_HD int64_t magnitude(int64_t v) { return v < 0 ? -v : v; }
 
-// One operand's way.
+// One operand's walk.
 struct Path {
   int rank;
   const int64_t *shape, *stride;
@@ -23,7 +23,7 @@ struct Walk {
   int64_t shape[kMaxRank] = {};
   int64_t stride[N][kMaxRank] = {};
 
-  // An axis, faster than those before. One of length 1 is none.
+  // Adds an axis, faster than those before. Skips an axis of length 1.
   LOCUS_HD void add(int64_t length, const int64_t (&strides)[N]) {
     size *= length;
     if (length == 1) return;
@@ -31,13 +31,13 @@ struct Walk {
     shape[rank++] = length;
   }
 
-  // Orders the axes by the last operand's strides, those that tie by the operands' before it.
+  // Sorts the axes by the last operand's strides; ties by earlier operands' strides.
   LOCUS_HD void sort() {
     for (int i = 1; i < rank; ++i)
       for (int a = i; a > 0 && faster(a - 1, a); --a) swap(a - 1, a);
   }
 
-  // Makes one axis of neighbours that every operand steps through without a gap.
+  // Merges neighbouring axes that every operand walks without a gap.
   LOCUS_HD void tidy() {
     int n = 0;
     for (int a = 0; a < rank; ++a) {
@@ -109,8 +109,8 @@ struct Along {
   LOCUS_HD int64_t rows() const { return outer * inner; }
 };
 
-// Calls row(offsets, from, length) for each piece of row that elements [begin, begin + n) consist
-// of; `from` counts from 0. The paths have one shape.
+// Splits elements [begin, begin + n) into pieces of rows and calls row(offsets, from, length) for
+// each. `from` counts from 0. The paths have one shape.
 template <int N, class F>
 LOCUS_HD void for_rows(const Path (&p)[N], int64_t begin, int64_t n, const F& row) {
   const int last = p[0].rank - 1;
@@ -148,8 +148,8 @@ LOCUS_HD void for_rows(const Path& p, int64_t begin, int64_t n, const F& row) {
   });
 }
 
-// The views have the last one's shape (stride 0 where they are broadcast). A null view, a number,
-// stays where it is.
+// The views have the last view's shape (stride 0 on broadcast axes). A null view, for a number, has
+// stride 0.
 template <int N>
 LOCUS_HD Walk<N> walk_of(const View* const (&views)[N]) {
   Walk<N> w;
