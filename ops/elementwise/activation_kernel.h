@@ -1,4 +1,4 @@
-// Activations and their kin.
+// Activations and related formulas.
 #pragma once
 
 #include <locus/ops/elementwise/form.h>
@@ -142,7 +142,7 @@ struct SmoothL1 : Widens<Unary<"smooth_l1", kFloats, 2, kX>> {
            "a number above 0 that the dtype holds");
   }
 };
-// Bounds of integers are cut to them.
+// For integers the bounds are cut to integers.
 struct Clip : Unary<"clip", kNumbers, 1, kX> {
   static constexpr unsigned kInRange = kX;
   static constexpr bool kCountsBool = true;
@@ -167,7 +167,7 @@ struct Softcap : Unary<"softcap", kFloats, 16, kOut> {
   }
 };
 
-// x where it is above 0, else y x: the leaky_relu of a learned slope.
+// x if x > 0, else y x: leaky_relu with a learned slope.
 struct Prelu : Binary<"prelu", kFloats, 1, kX | kY> {
   static constexpr unsigned kInRange = kX | kY;
   LOCUS_HD auto apply(auto x, auto y) const { return x > 0 ? x : x * y; }
@@ -180,7 +180,7 @@ struct Prelu : Binary<"prelu", kFloats, 1, kX | kY> {
   }
 };
 
-// One launch each for the backward passes of activations. Of dy and the result y:
+// Gradients of activations, one launch each. From dy and the result y:
 struct ReluGrad : Binary<"relu_grad", kFloats, 1, kY> {
   static constexpr bool kExact = true;
   static constexpr unsigned kInRange = kX;
@@ -199,8 +199,8 @@ struct TanhGrad : Binary<"tanh_grad", kFloats, 1, kX | kY> {
   auto dx(auto&, auto& y, auto&, auto& d) const { return tanh_grad(d, y); }
   auto dy(auto& x, auto& y, auto&, auto& d) const { return d * x * y * -2; }
 };
-// Of dy and the data x, which is the operand y. Their own gradients clip x to [-1000, 1000]: slopes
-// are constant outside, and infinity times 0 would be NaN.
+// From dy and the data x, the operand y. Their own gradients clip x to [-1000, 1000]: outside,
+// slopes are constant, and infinity times 0 would be NaN.
 struct ErfGrad : Binary<"erf_grad", kFloats, 16, kX | kY> {
   static constexpr unsigned kInRange = kX;
   LOCUS_HD auto apply(auto dy, auto x) const {
@@ -303,7 +303,7 @@ Tensor softcap(const Tensor& x, double c, Caller from) {
   return call(formula::Softcap{{}, c}, x, from);
 }
 Tensor prelu(const Tensor& x, const Tensor& alpha, Caller from) try {
-  int64_t lengths[kMaxRank];  // alpha's shape beside x: along axis 1
+  int64_t lengths[kMaxRank];  // of alpha, which broadcasts along axis 1
   std::fill_n(lengths, kMaxRank, 1);
   const bool one = alpha.size() == 1, channels = x.ndim() > 1;
   if (!one && !(channels && alpha.shape() == Shape{x.shape()[1]}))

@@ -1,6 +1,6 @@
-// From formulas to ops, for the .cc files of the elementwise families: define() makes the ops of a
-// list, call() is the one path from a function of the public headers to its op. With
-// LOCUS_FUNCTIONS defined, a header of formulas defines the functions of its ops.
+// From formulas to ops, for the .cc files of the elementwise families. define() defines the ops of
+// a list. call() invokes the op for a function of the public headers. With LOCUS_FUNCTIONS defined,
+// a header of formulas defines its ops' functions.
 #pragma once
 
 #include <locus/core/amp.h>
@@ -14,7 +14,7 @@
 
 namespace locus {
 
-// How an op's operands meet, before its kernel sees one dtype.
+// How an op's operands get one dtype.
 enum class Meet : uint8_t {
   promoted,  // NumPy's table
   counted,   // promoted, and bool is i8
@@ -39,14 +39,14 @@ namespace detail {
 Tensor as(const Tensor& x, DType d);
 DType meet(Meet rule, DType a);
 DType meet(Meet rule, DType a, DType b);
-// Also makes s what the kernel is to compare with. Throws DTypeError when it does not fit.
+// May replace s by the number to compare with. Throws DTypeError if s does not fit.
 DType meet(const Op& op, Meet rule, DType a, Scalar& s);
 [[noreturn]] void two_numbers(const Op& op);
 Tensor run_where(const Op& op, const Tensor& condition, const Operand& x, const Operand& y);
-// Of operands that have one dtype already.
+// For operands of one dtype.
 Tensor run_ternary(const Op& op, const Tensor& a, const Operand& x, const Operand& y);
 
-// `widens`: in an amp::Scope 16 bits are f32.
+// `widens`: 16 bits become f32 in an amp::Scope.
 template <class A>
 Tensor run(const Op& op, Meet rule, bool widens, const Operand& x, const Operand& y, A attrs) {
   if (!x.is_scalar()) expect_tensor(op.name, x.tensor(), "lhs");
@@ -63,7 +63,7 @@ Tensor run(const Op& op, Meet rule, bool widens, const Operand& x, const Operand
   const Tensor &a = x.tensor(), &b = y.tensor();
   const DType d = meet(rule, taken(a), taken(b));
   if (a.dtype() == d && b.dtype() == d) return invoke(op, {a, b}, attrs);
-  // Nothing is cast, and so allocated, for operands that cannot meet.
+  // If contexts do not mix, invoke() throws before anything is cast.
   if (!mix(a.context(), b.context())) return invoke(op, {a, b}, attrs);
   return invoke(op, {as(a, d), as(b, d)}, attrs);
 }
@@ -71,7 +71,7 @@ Tensor run(const Op& op, Meet rule, bool widens, const Operand& x, const Operand
 struct Expect {
   DType dtype = f64;  // of the data
 
-  // Whether a number of that dtype comes near v.
+  // Whether v is a number of the dtype, up to rounding.
   bool holds(double v) const;
   void operator()(bool met, const char* name, double value, const char* expected) const {
     if (!met) [[unlikely]]
@@ -96,7 +96,7 @@ DType infer(std::span<const Meta> in, const formula::AttrsOf<F>& a, std::span<Me
     return infer_operands(in, F::kPredicate, out);
 }
 
-// Operands of a gradient whose steps are too large or too many for 16 bits: those are f32.
+// 16-bit operands as f32, for gradients with steps too large or too many for 16 bits.
 inline Tensor widened(const Tensor& t) {
   return t.defined() && size_of(t.dtype()) == 2 ? t.astype(f32) : t;
 }
@@ -119,8 +119,8 @@ Tensors gradient(const Saved& s, std::span<const Tensor> dout) {
       return widened(x);
   };
   Tensors g(static_cast<size_t>(s.n_in()));
-  // The gradient of input i, which `step` makes of operands `from`. Steps that may leave the range
-  // of f16, and terms of sums over broadcast axes, are f32 and rounded at the end.
+  // The gradient of input i: step(from...). Steps that may leave f16's range, and terms of sums
+  // over broadcast axes, are f32 and rounded at the end.
   const auto run = [&](int i, bool in_range, const auto& step, const auto&... from) {
     if (!s.needs(i)) return;
     const bool sums = !F::kExact && s.in_meta(i).size() != d.size() && size_of(d.dtype()) == 2;
@@ -251,7 +251,7 @@ Samples samples(Context c, DType d) {
 
 template <class F>
 void define_one() {
-  // y is input 0 where x is a number.
+  // If x is a number, y is input 0.
   constexpr Keep in = F::kReads & formula::kY   ? Keep::inputs
                       : F::kReads & formula::kX ? keep_input(0)
                                                 : Keep::none;

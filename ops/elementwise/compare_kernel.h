@@ -78,7 +78,7 @@ struct Where : Ternary<"where", kAll, 1, kX> {
   auto dy(auto& mask, auto&, auto&, auto&, auto& d) const { return where(mask, 0, d); }
 
  private:
-  // Without a branch, which a CPU would predict wrongly for irregular masks.
+  // Branch-free, because a CPU would mispredict irregular masks.
   template <class B>
   LOCUS_HD static B choose(bool mask, B x, B y) {
     return y ^ ((x ^ y) & (B(0) - static_cast<B>(mask)));

@@ -1,4 +1,4 @@
-// What the elementwise families share, and the ops of two operands.
+// Shared by the elementwise families, and the ops of two operands.
 #include <cmath>
 #include <limits>
 

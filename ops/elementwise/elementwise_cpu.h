@@ -1,5 +1,5 @@
-// The CPU engine of the elementwise families: one loop a formula and type, which the compiler turns
-// into vector code.
+// The CPU engine of the elementwise families: one loop per formula and type, which the compiler
+// vectorizes.
 //
 // Operands that lie in the output's order without gaps are read and written in place. Others
 // (strided, broadcast, numbers, 16-bit floats) are staged in blocks that fit the L1 cache. Included
@@ -13,7 +13,7 @@
 #include <locus/ops/elementwise/kernels.h>
 #include <locus/ops/kernel/walk.h>
 
-// [[gnu::noinline]]: one copy for all formulas, which would otherwise each inline theirs.
+// [[gnu::noinline]]: one copy for all formulas, instead of one inlined into each.
 namespace locus::LOCUS_ISA_NAMESPACE {
 namespace elementwise_engine {
 
@@ -58,7 +58,7 @@ struct Source {
   }
 };
 
-// Block `values` to elements [begin, begin + n) of the output, operand k.
+// Stores `values` to elements [begin, begin + n) of the output.
 template <class T>
 [[gnu::noinline]] void store(T* out, bool in_order, const Path& path, int64_t begin, int64_t n,
                              const Compute<T>* values) {
@@ -76,11 +76,11 @@ template <int N>
   return walk_of<N>(views);
 }
 
-// The one function a formula is compiled into; f16 and bf16 share that of f32.
+// The function that a formula is compiled into. f16 and bf16 share f32's.
 template <class F, class R, class... C>
 [[gnu::noinline]] void loop(const void* attrs, R* out, int64_t n, const C*... in) {
   const F f = formula::formula_of<F>(*static_cast<const formula::AttrsOf<F>*>(attrs));
-  // The same index is read and written only, so an output may be an input.
+  // An iteration reads and writes only index i, so an output may be an input.
 #ifdef __clang__
 #pragma clang loop vectorize(assume_safety)
 #else

@@ -1,9 +1,9 @@
-// The CUDA engine of the elementwise families: two kernels a formula and compute type.
+// The CUDA engine of the elementwise families: two kernels per formula and compute type.
 //
-// `flat` moves 16 bytes of the compute type a thread; `strided` walks any layout with the fewest
-// axes. Storage dtypes are read and written through a branch that is the same for all threads, so
-// f16 and bf16 share the kernels of f32, and u8, i8, bool_ those of i32. Numbers travel in the
-// kernel's parameters: one launch an op. Included by *.cu only.
+// `flat` moves 16 bytes of the compute type per thread; `strided` walks any layout with the fewest
+// axes. A uniform branch selects the storage dtype, so f16 and bf16 share the kernels of f32, and
+// u8, i8 and bool_ those of i32. Numbers are kernel parameters, so an op is one launch. Included by
+// *.cu only.
 #pragma once
 
 #include <locus/core/dtype.h>
@@ -15,8 +15,8 @@
 namespace locus::cuda {
 namespace elementwise_engine {
 
-// Calls f with a null pointer to the storage type of d, among those that compute in C (and bool_,
-// the mask of where and the result of comparisons).
+// Calls f with a null pointer to d's storage type: a type that computes in C, or bool_ (the mask of
+// where, the result of comparisons).
 template <class C, class F>
 __device__ __forceinline__ void dispatch(DType d, const F& f) {
   if constexpr (std::is_same_v<C, float>) {
@@ -73,7 +73,7 @@ struct Operands {
   DType in_dtype[N], out_dtype;
 };
 
-// One element; `offset` has one an operand, the output's last.
+// Computes one element. `offset`: one per operand, the output's last.
 template <class F, class C, int N>
 __device__ __forceinline__ void compute_one(const Operands<C, N>& o, const F& f,
                                             const int64_t* offset) {
@@ -126,7 +126,7 @@ struct Strides {
   int rank;
   bool wide;                 // more than 2^31 elements: 64-bit index arithmetic
   int64_t shape[kMaxRank];   // slowest axis first
-  Divisor length[kMaxRank];  // the same, when not wide
+  Divisor length[kMaxRank];  // shape, if not wide
   int64_t stride[N + 1][kMaxRank];
 };
 
@@ -171,7 +171,7 @@ inline Strides<N> strides_of(const Walk<N + 1>& p, int64_t n) {
   return w;
 }
 
-// A number as the operands of dtype d have it.
+// A number in dtype d.
 template <class C>
 C number(const Scalar& s, DType d) {
   if constexpr (kSame<C, float>) {
@@ -181,7 +181,7 @@ C number(const Scalar& s, DType d) {
   return formula::number<C>(s);
 }
 
-// The operands of a call, and how they are walked; whether in packs, without strides.
+// Fills in a call's operands and, unless packs suffice, strides. Returns whether packs suffice.
 template <class C, int N>
 __attribute__((noinline)) bool arrange(const Call& call, bool predicate, Operands<C, N>& o,
                                        Strides<N>& strides) {

@@ -91,8 +91,8 @@ struct Hypot : Binary<"hypot", kFloats, 8, kX | kY | kOut> {
   auto dy(auto&, auto& y, auto& z, auto& d) const { return ratio_grad(d, y, z); }
 };
 
-// One launch each for gradients that are products. No step overflows or vanishes where the gradient
-// does not.
+// Gradients that are products, one launch each. No step overflows or vanishes unless the gradient
+// does.
 
 // -a x / y^2
 struct DivideGrad : Ternary<"divide_grad", kFloats, 4, kX | kY | kOut> {
@@ -102,7 +102,7 @@ struct DivideGrad : Ternary<"divide_grad", kFloats, 4, kX | kY | kOut> {
   auto dx(auto& a, auto&, auto& y, auto&, auto& d) const { return divide_grad(d, a, y); }
   auto dy(auto&, auto&, auto& y, auto& z, auto& d) const { return ratio_grad(d * -2, z, y); }
 };
-// a x / y, where x / y is 0 for two zeros, and 1 or -1 for two infinities.
+// a x / y. x / y is 0 for two zeros, 1 or -1 for two infinities.
 struct RatioGrad : Ternary<"ratio_grad", kFloats, 4, kX | kY | kOut> {
   static constexpr double kLow3 = .5, kHigh3 = 3;
   template <class V>
@@ -116,7 +116,7 @@ struct RatioGrad : Ternary<"ratio_grad", kFloats, 4, kX | kY | kOut> {
   auto dx(auto& a, auto&, auto& y, auto&, auto& d) const { return ratio_grad(d, a, y); }
   auto dy(auto&, auto&, auto& y, auto& z, auto& d) const { return ratio_grad(-d, z, y); }
 };
-// a y x^(y-1), and 0 for y = 0, also where x = 0.
+// a y x^(y-1); 0 for y = 0, even at x = 0.
 struct PowerGrad : Ternary<"power_grad", kFloats, 32, kX | kY> {
   static constexpr double kLow2 = .3, kHigh2 = 3, kLow3 = .4, kHigh3 = 3;
   template <class V>

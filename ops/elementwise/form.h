@@ -1,31 +1,22 @@
-// The form of a formula: what CPU kernels, CUDA kernels, fused kernels and gradients are made from.
-// Formulas need neither Tensor nor the standard library, so NVRTC compiles them, too.
-//
-// A formula is a struct whose members are the op's attributes, of type Real; most have none:
-//   Unary, Binary, ...   its base: the op's name; the dtypes it has kernels for; what apply() costs
-//                        in additions (what is worth a second thread); what its gradient reads
-//   apply(x[, y])        the formula, for any C++ arithmetic type; f16 and bf16 come as float
-//   grad(x, y, dy)       unary: the gradient of y = apply(x), written as if for numbers, but made
-//                        of ops on Tensors, so that gradients of any order exist. What it is not
-//                        said to read is undefined
-//   dx, dy(x, y, z, d)   binary: the gradients of z = apply(x, y); x or y may be a number. Without
-//                        one there is no gradient
-//   da, dx, dy(a, x, y, z, d)  ternary: the same for z = apply(a, x, y); x and y may be numbers
-//   kInRange             the gradients (kX, kY) whose every step has a result in f16's range if the
-//                        gradient has. In f16 the others are computed in f32
-//   kExact               the elements of the gradients are those of d, -d or 0. If not, 16 bits
-//                        compute gradients that are summed over broadcast axes in f32
-//   check(expect)        what the attributes must satisfy: expect(c > 0, "c", c, "above 0");
-//                        expect.holds(c): c is a number of the data's dtype, up to rounding
-//   Widens<...>          around the base, where results are too large or too close for 16 bits
-//   kLow, kHigh, ...     bounds of the samples of tests
-//   sample()             attributes other than the defaults, all of them, for a sample
-// A list names the formulas; the registry, every kind of kernel and the tests walk the list.
+// The form of a formula. CPU kernels, CUDA kernels, fused kernels and gradients are made from
+// formulas. Formulas need neither Tensor nor the standard library, so NVRTC compiles them, too.
+// The registry, all kernels and the tests walk lists of formulas.
 #pragma once
 
 #include <locus/ops/kernel/math.h>
 
 namespace locus::formula {
+
+// A formula is a struct whose members are the op's attributes, of type Real; most have none:
+//   Unary, Binary, ...   its base: the op's name; the dtypes it has kernels for; the cost of
+//                        apply() in additions, for the threads; what its gradient reads
+//   apply(x[, y])        the formula, for any C++ arithmetic type; f16 and bf16 come as float
+//   grad(x, y, dy)       unary: the gradient of y = apply(x), made of ops on Tensors, so that
+//                        gradients of any order exist. What it is not declared to read is undefined
+//   dx, dy(x, y, z, d)   binary: the gradients of z = apply(x, y); x or y may be a number. Without
+//                        them there is no gradient
+//   da, dx, dy(a, x, y, z, d)  ternary: the same for z = apply(a, x, y); x and y may be numbers
+// Further members are under Details.
 
 inline constexpr unsigned kFloats = 1, kInts = 2, kBool = 4, kNumbers = kFloats | kInts,
                           kAll = kNumbers | kBool;
@@ -38,7 +29,7 @@ LOCUS_HD constexpr List<F..., G...> operator+(List<F...>, List<G...>) {
   return {};
 }
 
-// Text as an argument of a template.
+// Text as a template argument.
 struct Name {
   char text[24] = {};
   template <int N>
@@ -64,7 +55,7 @@ struct Form {
 };
 template <Name Of, unsigned Kinds, int Cost, unsigned Reads>
 struct Unary : Form<Of, 1, Kinds, Cost, Reads> {};
-// The slope is 0 wherever there is one.
+// The slope is 0 wherever it exists.
 template <Name Of, unsigned Kinds, int Cost>
 struct Step : Unary<Of, Kinds, Cost, kNothing> {
   auto grad(auto&, auto&, auto& dy) const { return zeros_like(dy); }
@@ -80,8 +71,8 @@ struct Widens : Base {
 template <Name Of, int Arity>
 struct Predicate : Form<Of, Arity, kAll, 1, kNothing, true> {};
 
-// An attribute. c(x) is c as a number to meet x: of its type, or a double beside a Tensor. f32
-// kernels never see the double.
+// An attribute. c(x) is c in x's type, or a double if x is a Tensor. f32 kernels never see the
+// double.
 class Real {
  public:
   LOCUS_HD constexpr Real(double v) : value_(v), single_(static_cast<float>(v)) {}
@@ -100,5 +91,17 @@ class Real {
   double value_;
   float single_;
 };
+
+// --- Details ---
+//
+//   kInRange        the gradients (kX, kY) of which every step is in f16's range if the gradient
+//                   is. In f16, other gradients are computed in f32
+//   kExact          the elements of the gradients are those of d, -d or 0. Otherwise, in 16 bits,
+//                   gradients that are summed over broadcast axes are computed in f32
+//   check(expect)   checks the attributes: expect(c > 0, "c", c, "above 0"); expect.holds(c): c is
+//                   a number of the data's dtype, up to rounding
+//   Widens<...>     around the base, if results are too large or too close for 16 bits
+//   kLow, kHigh, .. bounds of the samples of tests
+//   sample()        attributes other than the defaults, all of them, for a sample
 
 }  // namespace locus::formula

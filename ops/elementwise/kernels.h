@@ -1,5 +1,5 @@
-// What CPU and CUDA kernels of formulas share: the attributes of a call, numbers in the place of
-// operands, and the list that a kernel table is made from.
+// Shared by CPU and CUDA kernels of formulas: attributes of a call, numbers as operands, and the
+// kernel list.
 #pragma once
 
 #include <type_traits>
@@ -20,7 +20,7 @@ struct TernaryAttrs {
 
 namespace formula {
 
-// A binary formula with attributes of its own.
+// A binary formula that has attributes.
 template <class F>
 struct WithNumber : BinaryAttrs {
   F formula;
@@ -50,7 +50,7 @@ LOCUS_HD F formula_of(const AttrsOf<F>& a) {
     return a.formula;
 }
 
-// Which operands of a call are numbers: scalar[i] is null where operand i is the next input.
+// Which operands of a call are numbers: scalar[i] is null if operand i is an input.
 struct Scalars {
   const Scalar* scalar[3] = {};
 };
@@ -79,7 +79,7 @@ LOCUS_HD T number(const Scalar& s) {
     return convert<T>(s.floating());
 }
 
-// The kernels of a list of formulas; Engine::kernel<F, D>() names each.
+// The kernels of a list of formulas; Engine::kernel<F, D>() returns each.
 template <class Engine, class... F>
 constexpr KernelList kernels_of(List<F...>) {
   KernelList list;
