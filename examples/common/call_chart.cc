@@ -17,13 +17,13 @@ namespace {
 constexpr double kWidth = 1200, kLeft = 40, kRight = 40;
 constexpr double kBox = 34, kRow = 58;
 constexpr double kLine = 19;     // of the list
-constexpr size_t kListed = 100;  // calls, at most
+constexpr size_t kListed = 100;  // the most calls listed
 
 size_t at(int i) { return static_cast<size_t>(i); }
 double seconds(double us) { return us * 1e-6; }
 
-// "reads > writes" in at most kOperands letters: what is left out is of the reads, unless what is
-// written is too long itself.
+// "reads > writes" in at most kOperands characters. Shortens the reads first; they keep kReads
+// characters.
 std::string shortened(const std::string& operands) {
   constexpr size_t kOperands = 34, kReads = 8;
   if (operands.size() <= kOperands) return operands;
@@ -74,7 +74,7 @@ class Chart {
   }
   double end(size_t i) const { return when_.begin[i] + calls_[i].us; }
 
-  // Those that nothing waits for at the end are paler.
+  // Calls off the critical path are paler.
   std::string color(size_t i) const {
     const auto c = std::find(contexts_.begin(), contexts_.end(), calls_[i].context);
     const std::string full =
@@ -113,11 +113,11 @@ class Chart {
                        c.graph ? "\none CUDA graph with the rest of its part" : "");
   }
 
-  // Its number, its name and its time, as much of it as fits.
+  // The number, the name and the time, as far as they fit.
   std::string box(double chart, size_t i) const {
     const double x = axis().x(seconds(when_.begin[i])), y = top(chart, i);
     const double length = axis().x(seconds(end(i))) - x;
-    const double gap = length > 3 ? 1 : 0;  // neighbours stay two
+    const double gap = length > 3 ? 1 : 0;  // separates neighbours
     const std::string fill = color(i), number = fmt::format("{}", i);
     std::string s = svg::rectangle({x, y, std::max(1.5, length - gap), kBox, fill, hint(i)});
     const auto fits = [&](const std::string& t, double margin) {
@@ -146,7 +146,7 @@ class Chart {
                       both ? svg::kInk : svg::kMuted, both ? 1.6 : 1.1);
   }
 
-  // Two columns of calls in order; of many, the dearest.
+  // Two columns of calls in order. Lists the longest kListed calls.
   std::pair<std::string, double> list(double top) const {
     std::vector<size_t> shown(calls_.size());
     std::iota(shown.begin(), shown.end(), size_t{0});

@@ -1,4 +1,4 @@
-// A picture of what a compiled function recorded.
+// Draws a recording of a compiled function.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace examples {
 
-// An SVG page: time to the right, a row for each branch of a context and for copies between
-// devices, a box for each call, arrows for the waits between rows, and the calls' list. `where`: a
-// line about the machine.
+// Returns an SVG page: time to the right, a row per branch of a context and per pair of devices
+// with copies, a box per call, an arrow per wait between rows, and a list of the calls. `where`
+// describes the machine.
 std::string call_chart(const std::string& title, const std::string& where, const Calls& calls);
 
 }  // namespace examples

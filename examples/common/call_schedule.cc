@@ -51,7 +51,7 @@ std::string row_name(const std::vector<CallRow>& rows, size_t i) {
 Schedule schedule(const Calls& calls) {
   struct Moment {
     double us = 0;
-    int by = -1;  // the call that ends then
+    int by = -1;  // the call that ends at this time
     void wait_for(const Moment& other) {
       if (other.us > us) *this = other;
     }
@@ -96,7 +96,7 @@ Schedule schedule(const Calls& calls) {
 
 std::vector<std::pair<int, int>> needed_waits(const Calls& calls) {
   const std::vector<CallRow> rows = rows_of(calls);
-  // comes[i][j]: j is before i.
+  // comes[i][j]: call j precedes call i
   std::vector<std::vector<bool>> comes(calls.size(), std::vector<bool>(calls.size()));
   std::vector<int> last(rows.size(), -1);
   std::vector<std::pair<int, int>> waits;
@@ -109,7 +109,7 @@ std::vector<std::pair<int, int>> needed_waits(const Calls& calls) {
     int& previous = last[row_of(rows, calls[i])];
     if (previous >= 0) add(previous);
     previous = static_cast<int>(i);
-    // From the latest on: what comes before one of them needs no arrow.
+    // Latest first: predecessors of an added call need no arrow.
     std::vector<int> after = calls[i].after;
     std::sort(after.rbegin(), after.rend());
     for (const int n : after) {

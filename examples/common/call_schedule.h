@@ -1,4 +1,4 @@
-// When each call of a recording runs, and what it waits for.
+// Computes when each call of a recording runs, and what each call waits for.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ using Calls = std::vector<locus::CompiledCall>;
 
 bool is_copy(const locus::CompiledCall& c);
 
-// Calls that run in order: those of a branch of a context, or copies there from another device.
+// The calls of one row run in order: a branch of a context, or copies from one device to another.
 struct CallRow {
   locus::Context context, from;
   int branch = 0;
@@ -21,27 +21,27 @@ struct CallRow {
   explicit CallRow(const locus::CompiledCall& c);
   bool operator==(const CallRow&) const = default;
   bool copies() const { return !(from == context); }
-  // Whether both are of one context, or of copies between the same two.
+  // Whether both rows belong to one context, or to copies between the same two devices.
   bool beside(const CallRow& r) const { return context == r.context && from == r.from; }
 };
-// Those beside each other stand together, in the order in which the first call of each comes.
+// Rows that are beside() each other are adjacent. Otherwise rows are sorted by their first call.
 std::vector<CallRow> rows_of(const Calls& calls);
 size_t row_of(const std::vector<CallRow>& rows, const locus::CompiledCall& c);
 // "gpu(0)", "gpu(0), branch 1" or "gpu(0) to gpu(1)".
 std::string row_name(const std::vector<CallRow>& rows, size_t i);
 
-// By what each call takes by itself, in microseconds. A row runs in order. A part begins when those
-// have ended that it waits for, that are before it on its rows, and that the host computes itself.
+// Times in microseconds, from the time of each call run alone. A segment begins after all segments
+// that it waits for, earlier calls on its context's rows, and the host's own segments before it.
 struct Schedule {
   std::vector<double> begin;
-  std::vector<int> critical;  // the path of calls that the end waits for, in order
+  std::vector<int> critical;  // the chain of calls that determines `end`, in order
   double end = 0;
   double sum = 0;  // of all calls
 };
 Schedule schedule(const Calls& calls);
 
-// Waits that do not follow from others and from the order of rows: pairs of calls, the earlier
-// first.
+// The waits that do not follow from other waits or from the order of rows: pairs (earlier call,
+// later call).
 std::vector<std::pair<int, int>> needed_waits(const Calls& calls);
 
 }  // namespace examples

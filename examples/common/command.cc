@@ -21,7 +21,7 @@ namespace examples {
 
 namespace {
 
-// `range`: in --help; `expected`: in errors.
+// `range` is printed by --help, `expected` in errors.
 CLI::Validator validator(const std::string& range, const std::string& expected,
                          const std::function<bool(const std::string&)>& holds) {
   return {[=](const std::string& text) {
@@ -39,7 +39,6 @@ std::string listed(const std::vector<std::string>& names) {
 
 bool is_flag(const CLI::Option* o) { return o->get_items_expected_max() == 0; }
 
-// One option a paragraph: its name and what follows it, what it means, its range and default.
 class Help : public CLI::Formatter {
  public:
   std::string make_option_opts(const CLI::Option* o) const override {
@@ -82,7 +81,8 @@ class Help : public CLI::Formatter {
 };
 
 std::string unknown(const CLI::App& app, const std::string& program, const std::string& given) {
-  const size_t dashes = (" " + given).find(" -");  // what follows one is listed before it
+  const size_t dashes =
+      (" " + given).find(" -");  // CLI11 lists stray values before an unknown option
   const size_t begin = dashes == std::string::npos ? 0 : dashes;
   const std::string name = given.substr(begin, given.find_first_of("= ", begin) - begin);
   std::string text =
@@ -95,14 +95,14 @@ std::string unknown(const CLI::App& app, const std::string& program, const std::
   return text;
 }
 
-// In plain words, what CLI11 says in its own.
+// Translates CLI11's errors.
 std::string refusal(const CLI::App& app, const std::string& program, const CLI::Error& e) {
   const std::string what = e.what(), option = what.substr(0, what.find_first_of(": "));
   const std::string last = what.substr(what.rfind(' ') + 1);
   const CLI::Option* const o = app.get_option_no_throw(option);
   if (dynamic_cast<const CLI::ExtrasError*>(&e))
     return unknown(app, program, what.substr(what.find(": ") + 2));
-  // A misspelled option explains one that is missing.
+  // A misspelled option explains a missing one.
   if (const auto rest = app.remaining();
       !rest.empty() && dynamic_cast<const CLI::RequiredError*>(&e))
     return unknown(app, program, fmt::format("{}", fmt::join(rest, " ")));
@@ -121,7 +121,7 @@ std::string refusal(const CLI::App& app, const std::string& program, const CLI::
   return what;
 }
 
-// CLI11 leaves out items of a list that are empty.
+// CLI11 drops empty items of a list.
 void check_lists(const CLI::App& app, int argc, char** argv) {
   const CLI::Option* option = nullptr;
   for (int i = 1; i < argc; ++i) {
@@ -142,7 +142,7 @@ void check_lists(const CLI::App& app, int argc, char** argv) {
   }
 }
 
-// To a program an empty text is an option that was not given.
+// Programs read an empty text as an option that was not given.
 void check_texts(const CLI::App& app) {
   for (const CLI::Option* o : app.get_options())
     if (!is_flag(o) && o->count() > 0 && std::ranges::find(o->results(), "") != o->results().end())
@@ -234,7 +234,7 @@ locus::Context context_of(const std::string& option, const std::string& text) {
     } catch (const locus::Error&) {
       throw locus::Error("expected a context, such as cpu(0) or gpu(1), got \"", text, "\"");
     }
-    locus::context_info(c);  // one that is not there fails here
+    locus::context_info(c);  // throws if c does not exist
   });
   return c;
 }
@@ -253,7 +253,7 @@ void check_folder(const std::string& option, const std::string& folder) {
   if (!fs::is_directory(there, error)) refuse("it is not a folder");
   if (::access(there.c_str(), W_OK | X_OK) != 0) refuse(std::strerror(errno));
   if (whole) return;
-  // Where no folder can be made although it may be written, as in /proc.
+  // Some writable folders refuse new folders, such as /proc.
   fs::create_directories(folder, error);
   if (error) refuse(error.message());
   for (fs::path made = folder; made != there && !made.empty(); made = made.parent_path())

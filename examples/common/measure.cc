@@ -47,7 +47,7 @@ Timing measure(const std::function<void()>& f, const MeasureOptions& options) {
 
 std::optional<double> crossover(const std::vector<double>& sizes, const std::vector<double>& a,
                                 const std::vector<double>& b) {
-  size_t first = sizes.size();  // of the sizes at the end where b is faster
+  size_t first = sizes.size();  // first of the sizes from which b stays faster
   while (first > 0 && b[first - 1] < a[first - 1]) --first;
   if (first == sizes.size()) return {};
   if (first == 0) return sizes[0];
@@ -59,7 +59,7 @@ std::optional<double> crossover(const std::vector<double>& sizes, const std::vec
 
 namespace {
 
-// A number from 1 (as three digits show it) to 1000, and its unit.
+// A number from 1, rounded to three digits, to 1000, and its unit.
 std::pair<double, const char*> in_unit(double seconds) {
   static const char* const kUnits[] = {"s", "ms", "µs", "ns"};
   int unit = 0;

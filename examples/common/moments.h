@@ -1,4 +1,4 @@
-// Moments of contexts on one clock, that of now() (measure.h).
+// Times of events on several contexts, on the clock of now() (measure.h).
 #pragma once
 
 #include <map>
@@ -9,9 +9,8 @@
 
 namespace examples {
 
-// Of devices by events in the streams that compute, which keep their order; of the host, whose work
-// is done when it was told, by its clock. Threads: several may take() moments of different
-// contexts.
+// Devices are timed by events on the current stream, the host by its clock, because its work ends
+// before the call returns. Threads: several may take() moments of different contexts.
 class Moments : locus::NonCopyable {
  public:
   struct Moment {
@@ -19,12 +18,13 @@ class Moments : locus::NonCopyable {
     double host = 0;
   };
 
-  // While nothing is under way. The host may be slow to see an event: the surest of some is kept.
+  // Call it while the devices are idle. Synchronizes each clock 20 times and keeps the tightest
+  // result.
   explicit Moments(const std::vector<locus::Context>& contexts);
   ~Moments();
-  // When c, one of the contexts, was done with what it was told so far.
+  // The time when the work enqueued on c so far is done. c is one of the constructor's contexts.
   Moment take(locus::Context c);
-  double time(const Moment& m) const;  // waits for it
+  double time(const Moment& m) const;  // waits for the moment
 
  private:
   std::map<locus::Context, Moment> zeros_;

@@ -42,7 +42,7 @@ void check_alike(const std::vector<Context>& list) {
     if (c.type == DeviceType::cpu_pinned)
       throw Error("--contexts: ", c,
                   " is memory for copies; expected GPUs, or contexts of the CPU such as cpu(1)");
-  of_option("--contexts", [&] { Group{Contexts(list)}; });  // refuses what cannot be one
+  of_option("--contexts", [&] { Group{Contexts(list)}; });  // refuses mixed kinds
 }
 
 }  // namespace
@@ -59,7 +59,7 @@ Program::Program(const std::string& name, const std::string& purpose, RunsOn run
 int Program::run(int argc, char** argv, const std::function<void(Program&)>& body) {
   if (const std::optional<int> status = parse(app_, argc, argv)) return *status;
   try {
-    if (!out_.empty()) check_folder("--out", out_);  // now rather than after the measurements
+    if (!out_.empty()) check_folder("--out", out_);  // before the measurements
     body(*this);
     check_printed();
   } catch (const std::exception& e) {
@@ -126,7 +126,7 @@ void Program::print_machine(const std::vector<Context>& list) const {
                    ? " LOCUS_EMULATED_LINK gives them modelled times."
                    : "");
   fmt::print("\n");
-  std::fflush(stdout);  // what follows takes its time
+  std::fflush(stdout);  // measurements take time
 }
 
 std::string Program::conditions(const std::vector<Context>& list, const std::string& times) const {

@@ -1,5 +1,4 @@
-// When devices were at work, on the host's clock: so that what ran at once on several of them can
-// be told from what ran one after the other.
+// Records when devices work, on the host's clock. Shows whether work on several devices overlaps.
 #pragma once
 
 #include <functional>
@@ -16,15 +15,15 @@ struct Span {
   double begin = 0, end = 0;  // seconds of now()
 };
 
-// Measures when streams do what they are told.
+// Measures when streams run their work.
 class SpanRecorder {
  public:
-  // While nothing is under way.
+  // Call it while the devices are idle.
   explicit SpanRecorder(const std::vector<locus::Context>& contexts);
-  // Runs `issue`, which tells `s` what to do and does not wait. Its span is from when the stream
-  // comes to it until it is done.
+  // Runs `issue`, which enqueues work on `s` and does not wait. The span lasts from the work's
+  // start on the stream to its end.
   void record(locus::Stream& s, const std::function<void()>& issue);
-  // Of a context's streams, in seconds since this was made. Waits for what was recorded.
+  // The spans of a context's streams, in seconds since construction. Waits for the recorded work.
   std::vector<Span> spans(locus::Context c) const;
 
  private:
@@ -37,12 +36,12 @@ class SpanRecorder {
   double start_;
 };
 
-// The time the spans take. Those of one list do not overlap each other.
+// The total length of spans that do not overlap.
 double busy(const std::vector<Span>& spans);
-// The time in which a span of both lists is under way.
+// The time during which spans of both lists are active. Spans of one list do not overlap.
 double overlap(const std::vector<Span>& a, const std::vector<Span>& b);
 // "gpu(0) was at work for 5.00 ms and gpu(1) for 4.00 ms, both at once for 3.00 ms, 75 % of the
-// shorter", or "one after the other" when that is below 5 %.
+// shorter"; below 5 % "one after the other".
 std::string at_once_text(const std::string& a, const std::vector<Span>& of_a, const std::string& b,
                          const std::vector<Span>& of_b);
 

@@ -1,16 +1,16 @@
-// What a program is at, for who waits.
+// Shows a program's progress.
 #pragma once
 
 #include <string>
 
 namespace examples {
 
-// Whether a person watches what is written to that file, and this process alone draws there: ranks
-// that a launcher started share one terminal, and what they have looks like one of their own.
+// Whether the file is a terminal and this process draws there alone. False under an MPI or Slurm
+// launcher, whose ranks share a terminal.
 bool draws_on(int file);
 
-// A line on stderr that is wiped when its time is over; where draws_on(stderr) is false, one that
-// stays for each stage.
+// A status line on stderr that is erased later. If draws_on(stderr) is false, only stages are
+// printed, one line each.
 class Status {
  public:
   Status();
@@ -18,9 +18,9 @@ class Status {
   Status(const Status&) = delete;
   Status& operator=(const Status&) = delete;
 
-  void stage(const std::string& text);  // what takes long enough to be told of in a log, too
-  void show(const std::string& text);   // in place of what was shown before
-  void clear();                         // before anything else is printed
+  void stage(const std::string& text);  // a long step, also printed to logs
+  void show(const std::string& text);   // replaces the line
+  void clear();                         // call it before other output
 
  private:
   bool draws_, drawn_ = false;

@@ -24,7 +24,7 @@ std::string escaped(const std::string& s) {
   return out;
 }
 
-// 1, 2 or 5 times a power of ten: about `parts` of them fill `whole`.
+// 1, 2 or 5 times a power of ten, such that about `parts` steps fill `whole`.
 double round_step(double whole, int parts) {
   const double raw = whole / parts, power = std::pow(10, std::floor(std::log10(raw)));
   for (const double m : {1.0, 2.0, 5.0}) {
@@ -196,7 +196,7 @@ std::string timeline(double left, double top, double width, double names,
   for (const Span& p : spans) {
     const double y = top + kBarRow * p.row;
     const double from = axis.x(p.begin), length = axis.x(p.end) - from;
-    const double gap = length > 3 ? 1 : 0;  // neighbours of one color stay two
+    const double gap = length > 3 ? 1 : 0;  // separates neighbours of one color
     s += rectangle({from, y, std::max(1.0, length - gap), kThick, p.color, p.hint});
     const double room = 7.0 * static_cast<double>(p.label.size()) + 4;
     if (p.label.empty()) continue;

@@ -1,4 +1,4 @@
-// Tables of results: what a program prints, and the same for other programs.
+// Tables of results, printed for people and as CSV.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace examples {
 
-// A value as people read it and as programs do.
+// A value as printed and in CSV.
 struct Cell {
   std::string text, exact;
 
@@ -20,12 +20,12 @@ struct Cell {
 };
 Cell time_cell(double seconds);                         // "3.21 ms" and 0.00321
 Cell count_cell(double n);                              // "1,048,576" and 1048576
-Cell number_cell(double value, const char* as_people);  // by fmt's format, and with six digits
+Cell number_cell(double value, const char* as_people);  // fmt's format; CSV: six digits
 Cell yes_no(bool yes);
 
 struct Column {
-  std::string title;  // for people; empty: not shown to them
-  std::string name;   // for programs; empty: not for them
+  std::string title;  // in print; empty: not printed
+  std::string name;   // in CSV; empty: not in CSV
 
   Column(const char* both) : title(both), name(both) {}
   Column(const std::string& both) : title(both), name(both) {}
@@ -33,12 +33,13 @@ struct Column {
       : title(std::move(for_people)), name(std::move(for_programs)) {}
 };
 
-// Results in columns: aligned for people, commas for programs. Numbers stand at the right. Programs
-// find two columns more, `emulated` and `modelled`: whether a context a row was measured on is so.
+// Results in columns: aligned in print, comma-separated in CSV. Columns with numbers are
+// right-aligned. CSV has two more columns, `emulated` and `modelled`: whether any context of the
+// row is.
 class Table {
  public:
   explicit Table(std::vector<Column> columns);
-  // Throws std::invalid_argument for another number of cells.
+  // std::invalid_argument for a wrong number of cells.
   void add(std::vector<Cell> row, const std::vector<locus::Context>& measured_on);
   void add(std::vector<Cell> row, locus::Context measured_on) {
     add(std::move(row), std::vector{measured_on});
@@ -48,7 +49,7 @@ class Table {
 
  private:
   using Row = std::vector<std::string>;
-  // The header and the rows, without the columns that have no such title.
+  // The header and the rows of the columns that have such a title.
   std::vector<Row> rows_of(std::string Column::*title, std::string Cell::*cell) const;
 
   std::vector<Column> columns_;
