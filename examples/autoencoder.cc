@@ -1,8 +1,7 @@
-// Trains an autoencoder on handwritten digits: what it makes of an image passes through two
-// numbers.
+// Trains an autoencoder on handwritten digits. The network encodes each image in two numbers.
 //   autoencoder --context "gpu(0)" --epochs 10 --out out --save autoencoder.params
-// Its picture shows test digits with their reconstructions, and where in the plane of the two
-// numbers each class lies.
+// The picture shows test digits beside their reconstructions, and each class in the plane of the
+// two numbers.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -54,7 +53,7 @@ training::Strip picture(training::Autoencoder& net, const data::Dataset& test, C
   strip.body +=
       text(0, top - 16, "The plane of codes: a dot a test digit", {.size = 15, .weight = 600});
   const std::vector<float> points = codes.to_vector<float>();
-  // Robust against the few that lie far out.
+  // Leaves out 1 % at each end.
   const auto range = [&](size_t axis) {
     std::vector<float> v;
     for (size_t i = axis; i < points.size(); i += 2) v.push_back(points[i]);

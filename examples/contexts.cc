@@ -1,7 +1,7 @@
-// What this machine has: its contexts with their memory, and the links between all of them.
+// Lists the contexts of this machine with their memory, and measures copies between all of them.
 //   contexts --out out
-// A link is a copy into memory that exists, from each context to each: GB/s of a large one, the
-// time of a small one that is waited for, and GB/s of two large ones that go both ways at once.
+// For each pair it prints GB/s of a large copy, the time of a small copy with its wait, and GB/s of
+// two large copies in opposite directions at once. Targets are allocated before.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -24,7 +24,7 @@ struct Options {
   double seconds = .3;
 };
 
-// Of a copy from one context to another; of one to itself, within its memory.
+// A copy between two contexts, or within one.
 struct Link {
   double rate = 0, small = 0, both_ways = 0;  // bytes a second, seconds, bytes a second
 };
@@ -54,7 +54,7 @@ Link measure_link(Context from, Context to, const Options& o) {
                    .median;
   if (from == to || (is_host(from) && is_host(to))) return link;
   const Tensor other = block(to, bytes), back = block(from, bytes);
-  const bool free = !is_host(from) && !is_host(to);  // else the host is held up by each
+  const bool free = !is_host(from) && !is_host(to);  // else each copy blocks its thread
   const Contexts ends{from, to};
   link.both_ways = 2 * static_cast<double>(bytes) /
                    measure(
@@ -82,7 +82,7 @@ std::string digits(double v) {
 std::string gigabytes(double bytes) { return digits(bytes / 1e9); }
 std::string microseconds(double s) { return digits(s * 1e6); }
 
-// A square a link, darker where the link is better.
+// One square per link. Better links are darker.
 std::string heat_map(double left, double top, double side, const std::string& title,
                      const std::vector<Context>& list, const Links& links,
                      const std::function<double(const Link&)>& value, bool least_is_best,
@@ -99,7 +99,7 @@ std::string heat_map(double left, double top, double side, const std::string& ti
     const std::string name = to_string(list[from]);
     body += svg::text(left - 6, y + cell / 2 + 4, name,
                       {.color = svg::kMuted, .size = n > 5 ? 10 : 11, .anchor = "end"});
-    const size_t cut = name.find('_') + 1;  // a long one takes two lines
+    const size_t cut = name.find('_') + 1;  // long names take two lines
     const svg::TextStyle style{.color = svg::kMuted, .size = n > 5 ? 8 : 10, .anchor = "middle"};
     const double x = left + (static_cast<double>(from) + .5) * cell;
     if (cut > 0) body += svg::text(x, top - 18, name.substr(0, cut), style);
@@ -126,7 +126,7 @@ std::string heat_map(double left, double top, double side, const std::string& ti
   return body;
 }
 
-// What the GPUs' links are, where they are none of a GPU's.
+// Describes the links of emulated GPUs; empty for real ones.
 std::string emulation(const std::vector<Context>& list) {
   if (!std::ranges::any_of(list, examples::emulated)) return "";
   const auto& model = locus::emulated::link_model();

@@ -1,10 +1,9 @@
-// One network on several contexts: each has a replica and a slice of the batch, and gradients are
-// summed before the update, so that all replicas stay what one context with the whole batch would
-// have.
+// Trains one network on several contexts. Each context has a replica and a slice of the batch.
+// Gradients are summed before the update, so all replicas stay equal.
 //   data_parallel --model mlp --contexts "gpu(0),gpu(1)" --out out
-// Three ways to run a step: one thread that serves one replica after the other (Gluon's loop), a
-// thread a context (parallel()), and all of it compiled. Each is timed on one context, on two, and
-// so on, with the same batch a context.
+// It times a step on one context, on two, and so on, with the same batch per context, in three
+// ways: one thread for all replicas (Gluon's loop), a thread per context (parallel()), and
+// compiled.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -29,7 +28,7 @@ struct Options {
   double seconds = .5;
 };
 
-// A batch for n contexts, made up, the same each time.
+// A random batch for n contexts; equal each time.
 struct Batch {
   Tensor images, labels;
 
@@ -55,13 +54,12 @@ class Replicas {
     random::seed(2);
     net_.initialize(init::Xavier(), contexts);
     net_.cast(dtype);
-    net_(xs_[0]);  // tells the shapes: values are drawn now, from this seed
+    net_(xs_[0]);  // infers shapes: values are drawn now, from this seed
   }
 
-  // One thread tells each context what to do; GPUs work while the next one is told.
+  // One thread enqueues the work of all contexts; GPUs overlap.
   void loop() { step(xs_, ys_); }
 
-  // A thread for each context.
   void threads() {
     parallel(contexts_, [&](int i) {
       Tensor l;
@@ -74,7 +72,6 @@ class Replicas {
     trainer_.step(size_);
   }
 
-  // The loop, recorded once for all contexts and replayed.
   void compiled() {
     Tensors in = xs_;
     in.insert(in.end(), ys_.begin(), ys_.end());
@@ -117,8 +114,8 @@ const Way kWays[] = {{"one thread", svg::kBlue, &Replicas::loop},
                      {"a thread a context", svg::kGreen, &Replicas::threads},
                      {"compiled", svg::kAmber, &Replicas::compiled}};
 
-// All replicas, after a few steps, against one context with the whole batch; in f64, where rounding
-// does not hide a mistake.
+// Compares all replicas, after a few steps, with one context that has the whole batch. In f64,
+// rounding does not hide a mistake.
 double check(const Options& o, const Way& way, const std::vector<Context>& contexts,
              const Batch& batch) {
   Replicas all(o, contexts, batch, f64), one(o, {contexts[0]}, batch, f64);
@@ -141,7 +138,7 @@ double check(const Options& o, const Way& way, const std::vector<Context>& conte
   return worst;
 }
 
-// Between different contexts, in one step.
+// In one step, between different contexts.
 double bytes_moved(Replicas& replicas, const Way& way) {
   const TransferLog log;
   (replicas.*way.step)();
@@ -225,7 +222,7 @@ void run(Program& program, const Options& o) {
                                  {.seconds = o.seconds})
                                  .median;
       const double bytes = bytes_moved(replicas, kWays[w]);
-      const bool unseen = n > 1 && bytes == 0;  // a replay's sums are in no ledger
+      const bool unseen = n > 1 && bytes == 0;  // TransferLog does not see sums in a replay
       if (n == contexts.size()) moved = std::max(moved, bytes);
       const double rate = static_cast<double>(o.batch) * static_cast<double>(n) / seconds;
       const double first = n == 1 ? seconds : results[w][0].seconds;

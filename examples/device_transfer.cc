@@ -1,6 +1,7 @@
-// Tensors know their place: creating them on a device, moving them, and a network on a device. It
-// follows MXNet's tutorial on GPUs cell by cell, numbered as there, on two real GPUs or emulated
-// ones.
+// Creates tensors on a device, moves them, and runs a network there. Follows MXNet's tutorial on
+// GPUs cell by cell, on two real or emulated GPUs.
+//   device_transfer
+// Each result follows its expression and the number of its cell in the tutorial.
 #include <unistd.h>
 
 #include <cstdlib>
@@ -16,7 +17,6 @@ using namespace locus;
 
 namespace {
 
-// Prints the expression under its number in the tutorial, then its result, indented.
 template <class T>
 void show(int cell, const std::string& expression, const T& value) {
   std::ostringstream text;
@@ -27,7 +27,7 @@ void show(int cell, const std::string& expression, const T& value) {
   std::cout << '\n';
 }
 
-// Devices are registered before main: to emulate GPUs the program starts itself again.
+// Devices are registered before main, so the program starts itself again with emulated GPUs.
 void need_two_gpus(char** argv) {
   if (num_gpus() >= 2) return;
   if (std::getenv("LOCUS_EMULATED_GPUS") == nullptr) {

@@ -1,8 +1,7 @@
-// How long a trained network takes to answer, by context and batch size: percentiles of the time
-// from the call to the answer, the wait included.
+// Measures how long a trained network takes to answer, by context and batch size.
 //   inference --model lenet --parameters lenet.params --contexts "cpu(0),gpu(0)" --batches 1,16,256
-// Loads what train_mlp, train_lenet, train_resnet and autoencoder save, or MXNet's .params of the
-// same network.
+// It prints percentiles of the time from the call to the end of the wait. It loads parameters from
+// train_mlp, train_lenet, train_resnet or autoencoder, or MXNet's .params of the same network.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -30,7 +29,7 @@ struct Latency {
   double p50, p90, p99;
 };
 
-// Of `runs` calls after some that warm up.
+// Times `runs` calls after a warm-up.
 Latency measure(nn::Block& net, const Tensor& x, int runs) {
   const int warm_up = std::max(3, runs / 10);
   std::vector<double> seconds;
@@ -40,7 +39,7 @@ Latency measure(nn::Block& net, const Tensor& x, int runs) {
     if (i >= warm_up) seconds.push_back(now() - begin);
   }
   std::ranges::sort(seconds);
-  // The smallest time that so many calls do not exceed (nearest rank).
+  // Nearest-rank percentile.
   const auto at = [&](double share) {
     const auto n = static_cast<double>(seconds.size());
     return seconds[static_cast<size_t>(std::max(0.0, std::ceil(share * n) - 1))];
@@ -48,7 +47,7 @@ Latency measure(nn::Block& net, const Tensor& x, int runs) {
   return {at(.5), at(.9), at(.99)};
 }
 
-// The answers are those of the first context, whatever the batch.
+// Answers must equal those of the first context.
 void check_answers(nn::Block& net, const Tensor& x, Tensor& expected) {
   const Tensor y = net(x).copyto(cpu());
   if (!expected.defined()) expected = y;

@@ -1,4 +1,5 @@
-// Prints the ops and the contexts of this build as Markdown, from the registry.
+// Prints the ops and contexts of this build as Markdown.
+//   list_ops
 #include <exception>
 #include <iostream>
 #include <map>
@@ -24,7 +25,7 @@ std::string dtypes(const Op& op, DeviceType type) {
   return names;
 }
 
-// A build without CUDA has the CPU's kernels alone, and says the same of those.
+// A build without CUDA lists only the CPU's dtypes.
 std::string kernels(const Op& op) {
   if (op.make_view != nullptr) return "the same memory";
   if (op.function != nullptr) return "from context to context";
@@ -33,7 +34,7 @@ std::string kernels(const Op& op) {
   return cpu + "; on GPUs " + gpu;
 }
 
-// One row for all ops of the same kernels.
+// Ops with equal kernels share a row.
 void list_ops() {
   std::map<std::string, std::string> rows;
   for (const Op* op : all_ops()) {

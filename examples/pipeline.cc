@@ -1,7 +1,8 @@
-// A network cut into stages, one a context, that work on different parts of a batch at once
-// (nn/pipeline.h): what the two schedules take, and how long stages wait.
+// Cuts a network into stages, one per context. The stages work on different microbatches at once
+// (nn/pipeline.h).
 //   LOCUS_EMULATED_GPUS=4 LOCUS_EMULATED_LINK="peer=395" pipeline --contexts "gpu(0),gpu(1)"
-// Each stage has the same layers, so that the pipeline alone decides who waits.
+// It prints the time of both schedules and how long stages wait. All stages have equal layers, so
+// only the schedule causes waits.
 #include <algorithm>
 #include <functional>
 #include <tuple>
@@ -21,7 +22,7 @@ namespace {
 using nn::Pipeline;
 
 struct Options {
-  int64_t width = 0, batch = 0;  // 0: enough for the contexts
+  int64_t width = 0, batch = 0;  // 0: chosen for the contexts
   int layers = 3, microbatches = 8;
 };
 
@@ -29,7 +30,7 @@ struct Ran {
   Pipeline::Pass pass;
   double begin, end;
 };
-// What one schedule did.
+// The measurements of one schedule.
 struct Way {
   std::string name;
   nn::Schedule schedule = nn::Schedule::gpipe;
@@ -39,7 +40,7 @@ struct Way {
   std::vector<Ran> passes = {};  // of a traced step
 };
 
-// Of a smooth activation gradients agree to rounding; of relu a unit at 0 may count or not.
+// tanh is smooth, so gradients agree to rounding; relu may switch units at 0.
 nn::Sequential make_net(const Options& o, size_t stages) {
   nn::Sequential net;
   for (size_t i = 0; i < stages * static_cast<size_t>(o.layers); ++i)
@@ -54,7 +55,7 @@ Pipeline::Stages cut(const nn::Sequential& net, int layers) {
   return stages;
 }
 
-// A step in which each pass is timed from when its input is there to its end.
+// Traces one step. A pass is timed from when its input has arrived.
 std::vector<Ran> trace(Pipeline& pipe, const std::vector<Context>& contexts,
                        const std::function<void()>& step) {
   Moments moments(contexts);
@@ -65,7 +66,7 @@ std::vector<Ran> trace(Pipeline& pipe, const std::vector<Context>& contexts,
     if (enqueued) {
       taken.emplace_back(pass, begin, moments.take(c));
     } else {
-      slice_axis(given, 0, Slice(0, 1)) * 1;  // c waits for the input now
+      slice_axis(given, 0, Slice(0, 1)) * 1;  // makes c wait for the input
       begin = moments.take(c);
     }
   });
@@ -86,7 +87,7 @@ double length(const std::vector<Ran>& passes) {
   return end;
 }
 
-// The share of all stages' time in which they did nothing.
+// The idle share of all stages' time.
 double bubble(const std::vector<Ran>& passes, size_t stages) {
   double work = 0;
   for (const Ran& r : passes) work += r.end - r.begin;
@@ -156,7 +157,7 @@ std::string explain(const std::vector<Way>& ways, const std::vector<Context>& co
   return s + "Gradients are those of the network in one piece, to rounding.";
 }
 
-// A pass is to take much longer than the host needs to issue it.
+// A pass must take much longer than its launch.
 void settle(Options& o, Context c) {
   if (o.width == 0) o.width = real_gpu(c) ? 4096 : 256;
   if (o.batch == 0) o.batch = real_gpu(c) ? 8192 : 512;

@@ -1,15 +1,13 @@
-// The placement laboratory: what of a network should live where?
+// Compares placements of a network on contexts, in three modes.
 //   placement --contexts "gpu(0),gpu(1)" --hidden 512,512,512 --out out
-// trains the network under every assignment of its layers to the contexts, and prints what each
-// costs: a step's time, as it runs and compiled, what moves and how long that takes, and the memory
-// on each context.
+// trains with every assignment of layers to contexts. It prints each step's time, uncompiled and
+// compiled, its copies, and the memory on each context.
 //   placement --model mlp --contexts "gpu(0),gpu(1)" --out out --write-plan best.plan
-// measures layers and links once, predicts what each plan takes and holds (nn/plan.h: replicas,
-// pipelines, both, layers that are cut), and runs those plans that fit: predicted beside measured,
-// and what bounds the best, which train_mlp takes as --plan. --model is mlp, lenet, resnet or a
-// file of layers (planning/model.h); planning/cost.h has the formulas.
+// predicts time and memory of plans (nn/plan.h), runs the plans that fit, and writes the best for
+// train_mlp --plan. Models: mlp, lenet, resnet or a file (planning/model.h). Formulas:
+// planning/cost.h.
 //   placement --model mlp --simulate "8x8 h200, nvlink 395, ib 50"
-// predicts for a machine that is not here, from layers that are timed on this one.
+// predicts for another machine, from layers timed on this one.
 // Without GPUs: LOCUS_EMULATED_GPUS=2 LOCUS_EMULATED_LINK="h2d=55,d2h=55,peer=395,latency_us=8"
 #include <algorithm>
 #include <cmath>
@@ -107,7 +105,7 @@ void run(const examples::Program& program, const Options& o) {
       status.show(fmt::format("round {} of {}, placement {} of {}: {}", round + 1, kRounds, i + 1,
                               all.size(), text(all[i])));
       trials[i].push_back(measure(o.model, all[i], contexts, o.steps));
-      // Where a layer lives changes how fast it is, not what it computes.
+      // A placement must not change what the network computes.
       const double expected = trials[0][0].loss, loss = trials[i].back().loss;
       if (!(std::abs(loss - expected) <= 1e-3 * std::abs(expected)))
         throw Error(fmt::format("the first loss is {} under {} and {} under {}; expected the same",

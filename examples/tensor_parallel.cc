@@ -1,6 +1,7 @@
-// Dense layers that are cut over 1, 2, ... contexts (nn/tensor_parallel.h): what a step takes, what
-// it moves, and what each context holds.
+// Splits dense layers over 1, 2, ... contexts (nn/tensor_parallel.h).
 //   LOCUS_EMULATED_GPUS=4 LOCUS_EMULATED_LINK="peer=395" tensor_parallel
+// For each number of contexts it prints the time of a step, the bytes moved, and the parameters on
+// each context.
 #include <algorithm>
 #include <functional>
 
@@ -16,11 +17,11 @@ using namespace examples;
 namespace {
 
 struct Options {
-  int64_t width = 0, batch = 0;  // 0: enough for the contexts
+  int64_t width = 0, batch = 0;  // 0: chosen for the contexts
   int blocks = 2;
 };
 
-// What n contexts did.
+// The measurements on n contexts.
 struct Run {
   int n = 0;
   double seconds = 0;
@@ -39,8 +40,8 @@ nn::Sequential make_net(const Options& o, const std::vector<Context>& contexts) 
   return net;
 }
 
-// A tree of copies carries a tensor to n contexts in n - 1 copies, and a sum there and back in
-// twice as many. Each pair sums its result, and on the way back its result's gradient.
+// A broadcast to n contexts is a tree of n - 1 copies; an all-reduce takes 2 (n - 1). Each pair
+// all-reduces its result and, in the backward pass, its result's gradient.
 uint64_t predicted_bytes(const Options& o, int n) {
   const auto tensor = static_cast<uint64_t>(o.batch * o.width) * sizeof(float);
   return static_cast<uint64_t>(n - 1) * tensor * static_cast<uint64_t>(1 + 2 * 2 * o.blocks);
@@ -53,7 +54,7 @@ double held_by(const nn::Sequential& net, Context c) {
   return bytes;
 }
 
-// Of the result of the first step; `reference` is that of one context, made when it is not there.
+// Compares the first step's result with `reference`, the result of the first run.
 void check_result(const Tensor& result, Tensor& reference, int n) {
   if (!reference.defined()) reference = exactly(result);
   check_error(fmt::format("{} contexts: result", n), relative_error(result, reference), 1e-4);
@@ -73,7 +74,7 @@ Run measure_run(const Options& o, const std::vector<Context>& contexts, Tensor& 
     Tensor l;
     {
       const autograd::Record record;
-      l = loss(net(broadcast(group, x))[0], y);  // of one of the equal results
+      l = loss(net(broadcast(group, x))[0], y);  // the results are equal
     }
     l.backward();
     trainer.step(o.batch);
@@ -89,7 +90,7 @@ Run measure_run(const Options& o, const std::vector<Context>& contexts, Tensor& 
 
 double speed_up(const std::vector<Run>& runs, const Run& r) { return runs[0].seconds / r.seconds; }
 
-// A plot over the number of contexts, of what was measured and, dashed, of what is expected.
+// A plot over the number of contexts: measured, and dashed, expected.
 std::string plot(double left, const std::string& title, const std::vector<Run>& runs,
                  const auto& measured, const auto& expected, const char* dashes, double step,
                  const std::function<std::string(double)>& text) {
@@ -165,7 +166,7 @@ std::string explain(const std::vector<Run>& runs, const std::vector<Context>& co
   return s + "Results are those of one context, to rounding.";
 }
 
-// Products are to take much longer than the sums between them.
+// Products must take much longer than the sums between them.
 void settle(Options& o, Context c) {
   if (o.width == 0) o.width = real_gpu(c) ? 2048 : 256;
   if (o.batch == 0) o.batch = real_gpu(c) ? 4096 : 256;

@@ -1,7 +1,7 @@
-// Trains LeNet on handwritten digits, on the context you choose.
+// Trains LeNet on handwritten digits.
 //   train_lenet --context "gpu(0)" --epochs 5 --out out --save lenet.params
-// Its picture shows wrong digits and the filters of the first layer. The step and the loop are in
-// training/, as train_mlp.cc says.
+// The picture shows misclassified digits and the filters of the first layer. The training step and
+// loop are in training/ (see train_mlp.cc).
 #include <algorithm>
 
 #include <locus/locus.h>

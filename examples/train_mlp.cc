@@ -1,8 +1,8 @@
-// Trains a multilayer perceptron on handwritten digits, on the context you choose.
+// Trains a multilayer perceptron on handwritten digits, on one context or by a plan that placement
+// wrote.
 //   train_mlp --context "gpu(0)" --hidden 256,128 --epochs 5 --out out --save mlp.params
-// or on several, as a plan says that placement wrote:
 //   train_mlp --plan best.plan --hidden 512,512,512 --batch-size 256
-// The step that it repeats is Classifier::step in training/classes.cc; the loop over epochs, with
+// The training step is Classifier::step in training/classes.cc. The loop over epochs, with
 // checkpoints and pictures, is training/run.cc.
 #include <algorithm>
 
@@ -67,7 +67,7 @@ int run(const Options& options) {
   std::string description, dot;
   std::vector<CompiledCall> calls;
   const auto inspect = [&](int64_t step) {
-    // The last batch may be a smaller one.
+    // The last batch may be smaller.
     if (step != std::max<int64_t>(classifier.steps() - 1, 1)) return;
     if (options.describe) description = classifier.compiled().describe();
     if (!options.dot.empty()) dot = classifier.compiled().dot();

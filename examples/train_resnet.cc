@@ -1,7 +1,7 @@
-// Trains a residual network on small color images, on the context you choose.
+// Trains a residual network on small color images.
 //   train_resnet --context "gpu(0)" --epochs 5 --out out --save resnet20.params
-// Its picture shows which classes it takes for which. The step and the loop are in training/, as
-// train_mlp.cc says.
+// The picture shows which classes are confused. The training step and loop are in training/ (see
+// train_mlp.cc).
 #include <fmt/format.h>
 #include <locus/locus.h>
 #include <CLI/CLI.hpp>
