@@ -1,8 +1,8 @@
-// Exercise 1: from which size on does a GPU multiply matrices faster than the CPU, and what do the
+// Exercise 1: from which size on does a GPU multiply matrices faster than the CPU? What do the
 // copies there and back change?
 //   1_large_and_small --contexts "cpu(0),gpu(0)" --out out
-// Products of n x n matrices on every context given; the others are compared with the first of the
-// host's, or with the first when there is none.
+// It times products of n x n matrices on each context. The base of comparison is the first host
+// context, else the first context.
 #include <algorithm>
 #include <cmath>
 
@@ -23,15 +23,15 @@ struct Options {
   bool tf32 = false;
 };
 
-// Of one context, by size; a size that would have taken too long ends the vectors.
+// The measurements on one context, by size. A size that would take too long ends the vectors.
 struct Sweep {
   Context context;
-  double first_use = 0;  // the first product there: start of the device, loading of kernels
+  double first_use = 0;  // the first product: start of the device, loading of kernels
   std::vector<double> sizes, compute, with_copies, errors;
   double unwaited = 0;  // the calls alone, at the largest size
 };
 
-constexpr int kRuns = 6;  // of each size at least: a warm-up and five
+constexpr int kRuns = 6;  // the least runs of each size: a warm-up and five
 
 double flops(double n) { return 2 * n * n * n; }
 
@@ -120,7 +120,7 @@ std::string plot(const std::vector<Sweep>& sweeps, const std::vector<int64_t>& s
   return s;
 }
 
-// Where `times` of `g` are shorter than those of `c`.
+// The sizes for which `times` of `g` are shorter than those of `c`.
 std::string wins(const std::string& g, const std::string& c, const std::vector<double>& sizes,
                  const std::vector<double>& base, const std::vector<double>& times) {
   const auto n = crossover(sizes, base, times);
@@ -138,7 +138,7 @@ std::string wins(const std::string& g, const std::string& c, const std::vector<d
   return fmt::format("{} is faster than {} from about n = {:.0f} on. ", g, c, *n);
 }
 
-// Index of what the others are compared with.
+// Index of the base of comparison.
 size_t base_of(const std::vector<Sweep>& sweeps) {
   const auto host =
       std::find_if(sweeps.begin(), sweeps.end(), [](const Sweep& s) { return is_host(s.context); });
@@ -161,7 +161,6 @@ std::string compare(const Sweep& base, const Sweep& other) {
                      ratio >= 1 ? ratio : 1 / ratio, ratio >= 1 ? "faster" : "slower");
 }
 
-// What only a GPU's times show.
 std::string explain_waits(const Sweep& gpu) {
   const std::string g = to_string(gpu.context);
   const double n = gpu.sizes.back(), waited = gpu.compute.back();

@@ -1,6 +1,8 @@
-// Exercise 2: reading and writing the parameters of a network on a GPU. First a layer with three
-// weights, step by step, everything printed and checked; then the same actions on 4 MiB of weights,
-// timed: what stays on the GPU, what crosses to the host or from it, and what is a file's?
+// Exercise 2: reading and writing the parameters of a network on a GPU. What stays on the GPU, what
+// crosses to or from the host, and what is in a file?
+//   2_parameters
+// It checks and prints each step with a layer of three weights. Then it times the same actions on 4
+// MiB of weights.
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
@@ -29,7 +31,7 @@ std::string to_text(const Tensor& x) {
 
 class Walk {
  public:
-  // Prints the action with what the weight is afterwards, and throws when it is not `expected`.
+  // Prints the action and the weight after it. Throws if the weight is not `expected`.
   void show(const std::string& action, const Tensor& weight, const Values& expected) {
     if (weight.to_vector<float>() != expected)
       throw std::runtime_error(fmt::format("{}: the weight is {}; expected {}", action,
@@ -37,12 +39,12 @@ class Walk {
                                            to_text(array(expected, weight.shape()))));
     show(action, weight);
   }
-  // The same for what was checked already.
+  // Prints an action whose result was checked before.
   void show(const std::string& action, const Tensor& x) {
     fmt::print("{}\n{}\n\n", action, to_text(x));
     ++checks_;
   }
-  // Runs what must be refused, and prints the error.
+  // Expects an Error, and prints it.
   template <class F>
   void refuse(const std::string& action, F&& f) {
     try {
@@ -60,7 +62,7 @@ class Walk {
   int checks_ = 0;
 };
 
-// A file that is gone at the end.
+// Removes its file at the end.
 class TemporaryFile {
  public:
   TemporaryFile()
@@ -84,7 +86,7 @@ void train_step(nn::Sequential& net, nn::Trainer& trainer, const Tensor& x) {
   trainer.step(1);
 }
 
-// What initialize() promises of the weight, and what that makes of y = net(x), x all ones.
+// Checks the weight's initial values and y = net(x) for x all ones.
 void check_initialized(const Tensor& weight, const Tensor& y) {
   if (weight.shape() != Shape{1, 3} || y.shape() != Shape{2, 1})
     throw std::runtime_error("the weight is not 1 x 3 or net(x) not 2 x 1");
@@ -100,13 +102,13 @@ void check_initialized(const Tensor& weight, const Tensor& y) {
   }
 }
 
-// `other`: a context the parameters are not on.
+// `other`: a context without the parameters.
 void walk_through(Walk& walk, Context c, Context other) {
   nn::Sequential net;
   net.add(nn::Dense(1));
   net.initialize(c);
   const Tensor x = ones({2, 3}, c);
-  const Tensor y = net(x);  // the input width is known from here on
+  const Tensor y = net(x);  // infers the input width
   const nn::Parameter weight = net[0].parameter("weight");
   check_initialized(weight.data(), y);
   walk.show("net[0].parameter(\"weight\").data(): as initialized, none beyond 0.07", weight.data());

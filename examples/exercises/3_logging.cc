@@ -1,11 +1,12 @@
 // Exercise 3: what does it cost to look at every result? 1000 products M_i = A_i·B_i of 100 x 100
-// matrices and the Frobenius norm of each, logged in five ways:
-//   read and print   the norm is fetched and printed as soon as it is computed: 1000 waits
-//   read             the same without the printing
-//   log on the GPU   norms are written into a vector where they are computed; one transfer
-//   compiled         the same, recorded once and replayed: without a launch from the host for each
+// matrices; the Frobenius norm of each is logged in several ways:
+//   read and print   each norm is fetched and printed as soon as it is computed: 1000 waits
+//   read             without printing
+//   log on the GPU   norms are written into a vector on the GPU; one transfer
+//   compiled         as before, recorded once and replayed: no launch from the host for each
 //   one batch        one product of two stacks of matrices, one reduction, one transfer
-// The exercise's trace of M·Mᵀ is the square of this norm, and needs no second product.
+// The exercise's trace of M·Mᵀ is the square of this norm. The norm needs no second product.
+//   3_logging --out out
 #include <cmath>
 #include <cstdio>
 #include <memory>
@@ -47,7 +48,7 @@ Matrices make_matrices(Context c, const Options& options) {
 
 using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
 
-// Where lines are printed to: a file, so that the speed of a terminal is not part of it.
+// Prints to a file, because a terminal's speed varies.
 File open_log() {
   File file(std::tmpfile(), &std::fclose);
   if (!file) throw std::runtime_error("cannot open a temporary file for the log");
@@ -71,7 +72,7 @@ Log read_each(const Matrices& m, std::FILE* file) {
 
 Tensor norms_on_device(const Matrices& m) {
   const Tensor log = empty({m.a.size()}, m.all_a.context());
-  // Told where to put its result, norm is one launch and no copy.
+  // With `out`, norm is one launch and no copy.
   for (size_t i = 0; i < m.a.size(); ++i) norm(dot(m.a[i], m.b[i]), {.out = log[i]});
   return log;
 }
@@ -90,7 +91,7 @@ struct Way {
   std::string name;
   const char* color = svg::kBlue;
   double seconds = 0;
-  uint64_t waits = 0, copies = 0;  // of the host, and to it, as the ledger counted them
+  uint64_t waits = 0, copies = 0;  // the host's waits, and copies to the host, in TransferLog
   Log log = {};
 };
 
@@ -100,7 +101,7 @@ std::vector<Way> measure_ways(const Matrices& m, const std::string& where) {
   const auto add = [&](const std::string& name, const char* color, auto way) {
     Way w{.name = name, .color = color};
     w.seconds = measure([&] { w.log = way(); }).median;
-    const TransferLog ledger;  // in a run of its own: counting takes time
+    const TransferLog ledger;  // a separate run, because counting takes time
     way();
     for (const TransferEntry& e : ledger.entries()) {
       const bool copy = e.kind == TransferKind::copy;
@@ -164,7 +165,7 @@ void run(const Program& program, const Options& options) {
   fmt::print("First use, not in the table: {}\n\n", time_text(now() - start));
   const std::vector<Way> ways = measure_ways(m, to_string(c));
 
-  // Logged and read are the same computation; the batch may add up in another order.
+  // Logged and read norms are the same computation. The batch may sum in another order.
   const double difference = std::max(largest_difference(ways[1].log, ways[3].log),
                                      largest_difference(ways[1].log, ways[4].log));
   if (difference != 0)

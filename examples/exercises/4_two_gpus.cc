@@ -1,6 +1,7 @@
-// Exercise 4: two products on two GPUs, and both on one. One host thread issues all of them; GPUs
-// work on their own once told, so telling both and then waiting is enough to have both busy.
-// Compiled, one call tells both: what each has to do is recorded once and replayed.
+// Exercise 4: two products on two GPUs, and both on one.
+//   4_two_gpus --out out
+// One host thread enqueues all work. GPUs run independently, so both are busy before the host
+// waits. Compiled, one call replays the work of both.
 #include <algorithm>
 #include <functional>
 #include <stdexcept>
@@ -31,11 +32,11 @@ std::vector<Context> two_gpus(const Program& program) {
       list.size() == 1 ? "is" : "are", list.size()));
 }
 
-// A GPU with its matrices and a stream of its own.
+// A GPU with its matrices and a stream.
 struct Place {
   Place(Context c, const Tensor& left, const Tensor& right)
       : context(c), stream(c), a(left.copyto(c)), b(right.copyto(c)) {}
-  // Tells the GPU to multiply, each time into the same memory, and does not wait.
+  // Enqueues products, all into the same memory. Does not wait.
   Tensor multiply(int times) const {
     const StreamScope on(stream);
     Tensor c = dot(a, b);
@@ -47,12 +48,12 @@ struct Place {
   Context context;
   Stream stream;
   Tensor a, b;
-  Tensor product, compiled;  // the last ones
+  Tensor product, compiled;  // the last results
 };
 
-using Work = std::vector<Span>;  // what a GPU did, of a way
+using Work = std::vector<Span>;  // what a GPU did
 
-// What the host tells the GPUs, without waiting: one of them to multiply, or both by a replay.
+// Enqueue work without waiting: products on one GPU, or a replay on both.
 struct Orders {
   std::function<void(int)> multiply;
   std::function<void()> replay;
@@ -61,11 +62,11 @@ struct Orders {
 struct Way {
   std::string name;
   std::function<void(const Orders&)> run;
-  double seconds = 0, telling = 0;  // all of it, and what the host's orders take of that
+  double seconds = 0, telling = 0;  // in total, and in the host's calls
   Work work[2] = {};
 };
 
-// The same products on both, recorded.
+// Records the products on both GPUs.
 class Both {
  public:
   Both(std::vector<Place>& places, int times)
@@ -100,7 +101,7 @@ void measure_way(Way& way, const Orders& orders) {
   way.telling = median(telling);
 }
 
-// Runs once more, with the times at which each GPU began and ended its shares.
+// Runs once more and records when each GPU worked.
 void trace(Way& way, std::vector<Place>& places, const Orders& orders) {
   SpanRecorder recorder({places[0].context, places[1].context});
   way.run({[&](int p) {
@@ -113,7 +114,7 @@ void trace(Way& way, std::vector<Place>& places, const Orders& orders) {
   for (size_t p = 0; p < 2; ++p) way.work[p] = recorder.spans(places[p].context);
 }
 
-// What was compiled is the same computation.
+// The compiled products must have the same bits.
 void check_same(const Place& p) {
   const float difference = max(abs(p.compiled - p.product)).item<float>();
   if (difference == 0) return;
@@ -192,7 +193,7 @@ std::string explain(const std::vector<Way>& ways, const std::vector<Place>& plac
   return s + fmt::format("Largest relative error against f64 on the CPU: {:.0e}.", error);
 }
 
-// From the first moment of work in each way.
+// Time 0 is the first work of each way.
 std::string picture(const std::vector<Way>& ways, const std::vector<Place>& places, int times,
                     double top) {
   const std::string label = times == 1 ? "product" : fmt::format("{} products", times);
