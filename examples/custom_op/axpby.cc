@@ -8,7 +8,7 @@ using namespace locus;
 
 namespace {
 
-// Shapes and dtypes: fills out[0], and returns the dtype that selects the kernel.
+// Fills out[0] and returns the dtype that selects the kernel.
 DType axpby_infer(std::span<const Meta> in, const AxpbyAttrs&, std::span<Meta> out) {
   if (!std::ranges::equal(std::span(in[0].shape, static_cast<size_t>(in[0].rank)),
                           std::span(in[1].shape, static_cast<size_t>(in[1].rank)))) {
@@ -19,7 +19,7 @@ DType axpby_infer(std::span<const Meta> in, const AxpbyAttrs&, std::span<Meta> o
   return in[0].dtype;
 }
 
-// The kernel is handed row-major memory (Layout::contiguous, the default).
+// Operands are row-major memory (Layout::contiguous, the default).
 void axpby_cpu(const Call& call) {
   const auto [a, b] = call.attributes<AxpbyAttrs>();
   const float *x = call.in[0].as<float>(), *y = call.in[1].as<float>();
@@ -35,7 +35,7 @@ Tensors axpby_gradient(const Saved& saved, std::span<const Tensor> dout) {
   return {dout[0] * static_cast<float>(a), dout[0] * static_cast<float>(b)};
 }
 
-// What tests that walk the registry feed it.
+// Inputs for tests that walk the registry.
 Samples axpby_samples(Context c, DType d) {
   return {Sample({sample_values(c, d, {3, 5}), sample_values(c, d, {3, 5}, -2, 2, 1)},
                  AxpbyAttrs{2, -0.5})};

@@ -1,4 +1,4 @@
-// a*x + b*y, an op added from outside Locus: with a gradient, sample inputs and kernels of its own.
+// a*x + b*y, an op defined outside Locus with a gradient, sample inputs and kernels.
 #pragma once
 
 #include <locus/core/kernel.h>
