@@ -1,7 +1,8 @@
-// arange(n).reshape(1000, -1).T * 2 on every context given: the time of each part, and the
-// bandwidth. Reshape and transpose are views and move nothing: they are timed for n and for 1000
-// numbers. The product keeps the transposed order and writes its result as the memory lies: it is
-// timed beside one that is not transposed.
+// Times each part of arange(n).reshape(1000, -1).T * 2 on every context.
+//   arange_transpose --out out
+// Reshape and transpose are views, so their time is the same for n and for 1000 numbers. The
+// product keeps the transposed order and writes its result in memory order. It is timed beside one
+// without a transpose.
 #include <set>
 #include <stdexcept>
 
@@ -18,7 +19,7 @@ namespace {
 
 constexpr int64_t kRows = 1000;
 
-// Values spread over the result, against what f32 makes of them.
+// Compares some values with f32 arithmetic.
 void check(const Tensor& result, Context c, int64_t n) {
   const Shape expected{n / kRows, kRows};
   if (result.shape() != expected)
@@ -34,7 +35,7 @@ void check(const Tensor& result, Context c, int64_t n) {
   }
 }
 
-// What one context shows.
+// The measurements of one context.
 struct Result {
   Context context;
   int64_t n = 0;

@@ -1,10 +1,11 @@
-// Uploading one array while the GPU computes on another, three ways:
-//   two streams as often printed   but both uploads are put on the first stream, so each waits for
-//                                  everything before it there and nothing overlaps
+// Uploads one array while the GPU computes on another, in three ways:
+//   two streams as often printed   both uploads are on the first stream, so each waits for
+//                                  everything before it; nothing overlaps
 //   two streams, mended            the second array is uploaded on the second stream
-//   plain copies                   x.copyto(gpu, {.blocking = false}): uploads have a stream of
-//                                  their own, and what uses an array waits for that array alone
-// Only page-locked memory (cpu_pinned) can be read by the GPU while the program goes on.
+//   plain copies                   x.copyto(gpu, {.blocking = false}): uploads have a separate
+//                                  stream; a user of an array waits only for that array
+// The program can go on during an upload only from page-locked memory (cpu_pinned).
+//   async_upload --out out
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -22,8 +23,8 @@ using namespace examples;
 
 namespace {
 
-// Work of adjustable length on an array: passes over its first `count` numbers. The values stay
-// near 0 and exact arithmetic is not needed.
+// Work of adjustable length: passes over the first `count` numbers of an array. The values stay
+// near 0.
 struct Work {
   int64_t count;
   int passes;
@@ -37,9 +38,10 @@ Tensor compute(const Tensor& x, const Work& work) {
 struct Way {
   std::string name;
   std::function<void()> run, check;
-  std::vector<double> times = {};  // a round each, of all ways one after the other
-  double seconds = 0;              // their median
-  double hidden = 0, scatter = 0;  // against the first way, round by round: median, and its range
+  std::vector<double> times = {};  // one per round
+  double seconds = 0;              // median of `times`
+  double hidden = 0,
+         scatter = 0;  // time saved against the first way: median and spread over rounds
 };
 
 class Upload {
@@ -66,7 +68,7 @@ class Upload {
     stream1_.synchronize();
   }
 
-  // The second upload goes behind the first array's computation.
+  // The second upload waits for the first array's computation.
   void as_printed(const Work& work) {
     upload_on(stream1_, pinned1_, on_first_);
     y1_ = compute_on(stream1_, on_first_, work);
@@ -89,14 +91,14 @@ class Upload {
     finish();
   }
 
-  // Whether the last way computed what the CPU does.
+  // Compares the last results with the CPU's.
   void check(const std::string& way, const Work& work) const {
     check_error(way, relative_error(y1_, compute(pinned1_.copyto(cpu()), work)), 1e-6);
     check_error(way, relative_error(y2_, compute(pinned2_.copyto(cpu()), work)), 1e-6);
   }
 
  private:
-  // Returns at once.
+  // Does not wait.
   void upload_on(const Stream& s, const Tensor& from, const Tensor& to) {
     const StreamScope on(s);
     from.copyto(to, {.blocking = false});
@@ -116,8 +118,8 @@ class Upload {
   Tensor on_first_, on_first_too_, on_second_, y1_, y2_;
 };
 
-// As much computation as an upload takes: then there is the most to hide. The time of a pass is not
-// proportional to its length, so it is tried a few times.
+// As much computation as an upload takes, which leaves most to hide. Time is not proportional to
+// length, so it is adjusted a few times.
 Work work_for(Upload& u, int64_t n) {
   const double upload = measure([&] { u.upload_one(); }).median;
   Work work{n, 1};
@@ -131,7 +133,7 @@ Work work_for(Upload& u, int64_t n) {
   return work;
 }
 
-// Rounds over the ways, so that whatever else the machine does for a while slows no single one.
+// Rounds over the ways, so a disturbance slows all of them.
 void measure_ways(std::vector<Way>& ways) {
   const double start = now();
   for (int round = -1; round < 11 || (now() - start < 0.5 && round < 200); ++round) {
@@ -153,7 +155,7 @@ void measure_ways(std::vector<Way>& ways) {
   }
 }
 
-// Whether the way's share of what could be hidden means anything.
+// Whether the spread is small enough to tell the result.
 bool shows(const Way& w, double most) {
   return w.scatter <= most && w.hidden <= most + w.scatter && w.hidden >= -w.scatter;
 }

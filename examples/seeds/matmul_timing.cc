@@ -1,6 +1,7 @@
-// The large matrix product people time first: 15360 x 15360 in f32 by default on a GPU, smaller on
-// a CPU. The first run is shown apart (it starts the device and loads kernels), every run ends with
-// a wait, and the precision is said: with TF32 a GPU is several times faster and less exact.
+// Times one large matrix product: 15360 x 15360 in f32 by default on a GPU, smaller on a CPU.
+//   matmul_timing --out out
+// The first run is shown separately, because it starts the device and loads kernels. Every run ends
+// with a wait. With TF32 a GPU is several times faster and less exact.
 #include <cmath>
 
 #include <fmt/format.h>

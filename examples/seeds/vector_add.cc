@@ -1,5 +1,6 @@
-// Adding two vectors on a GPU and copying the sum back: what the addition costs, and what the
-// journey costs. Each part ends with a wait, so that its time is its own.
+// Adds two vectors on a GPU and copies the sum back.
+//   vector_add --out out
+// It prints the time of each part; each part ends with a wait.
 #include <stdexcept>
 
 #include <fmt/format.h>
