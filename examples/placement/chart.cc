@@ -27,11 +27,11 @@ const char* color_of(const std::vector<Memory>& contexts, Context c) {
   return svg::palette(i);
 }
 
-// Parts of the page come with their height.
+// A part of the page and its height.
 using Piece = std::pair<std::string, double>;
 
-// What the colors mean. Those of the bars stand above the bars, on a second line when there are
-// many contexts.
+// The legend of colors. The entries for bars are above the bars, on a second line if there are many
+// contexts.
 Piece legend(const std::vector<Memory>& contexts, double top) {
   std::string s;
   double x = kLeft, y = top;
@@ -55,7 +55,7 @@ Piece legend(const std::vector<Memory>& contexts, double top) {
   return {s, y + 20 - top};
 }
 
-// A placement in cells, one a layer, and what a step under it costs.
+// A placement as cells, one per layer, and the cost of a step.
 std::string bar(const Trial& r, const svg::TimeAxis& axis, size_t rank, double y) {
   std::string s = svg::text(kLeft - 12, y + 15, fmt::format("{}", rank),
                             {.color = svg::kMuted, .size = 12, .anchor = "end"});
@@ -75,7 +75,7 @@ std::string bar(const Trial& r, const svg::TimeAxis& axis, size_t rank, double y
                to = axis.x(seconds(r.step_ms + r.spread_ms)), middle = y + kRow / 2 - 2;
   s += svg::line(from, middle, to, middle, "#ffffff", 5) +
        svg::line(from, middle, to, middle, svg::kInk, 2);
-  // Edged in white, as they may stand on a bar as dark as themselves.
+  // A white edge keeps the mark visible on dark bars.
   const auto mark = [&](double ms, const char* color) {
     const double x = axis.x(seconds(ms));
     s += svg::line(x, y - 2, x, y + kRow - 2, "#ffffff", 5) +
@@ -111,7 +111,7 @@ Piece bars(const std::vector<Trial>& results, double top) {
   return {s, bottom + 56 - top};
 }
 
-// A row a context that works, and one for moves; parts follow each other from left to right.
+// One row per context that works, and one for moves. Parts follow each other from left to right.
 Piece timeline(const Trial& r, double longest_ms, double top, const std::string& title) {
   constexpr double kTitle = 112;
   const auto [named, height] = svg::paragraph(kLeft + kTitle, top, text(r.placement), 105);
@@ -129,7 +129,7 @@ Piece timeline(const Trial& r, double longest_ms, double top, const std::string&
     // "forward 2" is f2, "update" is u.
     const std::string layer = p.kind == Kind::update ? "" : p.name.substr(p.name.rfind(' ') + 1);
     for (size_t row = 0; row < rows.size(); ++row) {
-      // The update is on all of them.
+      // The update is on all contexts.
       if (p.kind == Kind::update ? rows[row] == "moves" : rows[row] != where) continue;
       spans.push_back({.row = static_cast<int>(row),
                        .begin = seconds(at),
@@ -149,7 +149,7 @@ Piece timeline(const Trial& r, double longest_ms, double top, const std::string&
           height + svg::kBarRow * static_cast<double>(rows.size()) + 56};
 }
 
-// Below the title; empty for real contexts.
+// The note below the title; empty for real contexts.
 std::string caution(const std::vector<Memory>& contexts) {
   const std::string mixed = mixture(contexts);
   if (!mixed.empty()) return "Emulated GPUs. " + mixed;

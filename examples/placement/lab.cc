@@ -36,7 +36,7 @@ void extend(const std::vector<Context>& contexts, size_t layers, int left, size_
   }
 }
 
-// The network in one piece, as a program would write it: a To wherever the context changes.
+// The network as one Sequential, with a To wherever the context changes.
 struct Net {
   Net(const Model& m, const Placement& p) : first(p.front()) {
     random::seed(7);
@@ -67,7 +67,7 @@ struct Net {
     trainer->step(image.shape()[0]);
     return loss;
   }
-  // Recorded once and replayed. The batch goes up before: a replay cannot read pageable memory.
+  // The batch is copied before the call, because a replay cannot read pageable memory.
   Tensor replayed_step() { return (*compiled)(image.as_in_context(first), label); }
 
   Context first;
@@ -79,7 +79,7 @@ struct Net {
   Tensor image, label;
 };
 
-// The same step taken apart, layer by layer, each part waited for and timed.
+// Runs the step layer by layer. Waits for each part and times it.
 class Tracer {
  public:
   Tracer(Net& net, const Placement& p, const std::vector<Context>& contexts)
@@ -140,7 +140,7 @@ class Tracer {
   std::vector<Memory> memory_;
 };
 
-// Milliseconds of a step, after the warm-up, and the loss of the last.
+// Median milliseconds of a step after the warm-up, and the last loss.
 std::pair<double, double> time_steps(int steps, const std::function<Tensor()>& step) {
   std::vector<double> times;
   Tensor loss;
@@ -153,7 +153,7 @@ std::pair<double, double> time_steps(int steps, const std::function<Tensor()>& s
   return {examples::median(times), static_cast<double>(loss.mean().item<float>())};
 }
 
-// The same steps from the same start, so the last loss has to be `expected`.
+// The same steps from the same start, so the last loss must be `expected`.
 void measure_compiled(const Model& model, Trial& r, int steps, double expected) {
   Net net(model, r.placement);
   try {
@@ -259,7 +259,7 @@ Trial measure(const Model& model, const Placement& placement, const std::vector<
   wait_all();
   std::vector<size_t> before;
   for (const Context& c : contexts) {
-    memory_pool(c).release_cached();  // also what the last network's streams still held
+    memory_pool(c).release_cached();  // also blocks of the last network's streams
     before.push_back(memory_pool(c).stats().in_use);
   }
   Net net(model, placement);

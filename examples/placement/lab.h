@@ -1,4 +1,4 @@
-// One network, placed in every way: which layer on which context, and what a training step costs.
+// Measures training steps of one network in every placement of layers on contexts.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +20,12 @@ struct Model {
   int64_t width(int layer) const { return layer == 0 ? inputs : units(layer - 1); }
 };
 
-using Placement = std::vector<locus::Context>;  // one context a layer
+using Placement = std::vector<locus::Context>;  // one context per layer
 
-// Placements in order of how often the data moves between layers, the fewest first, at most
-// `limit`.
+// Placements with the fewest changes of context first, at most `limit`.
 std::vector<Placement> placements(const std::vector<locus::Context>& contexts, int layers,
                                   size_t limit);
-int changes(const Placement& p);           // how often the context changes from layer to layer
+int changes(const Placement& p);           // how often the context changes between layers
 std::string text(const Placement& p);      // "gpu(0) x2 > cpu(0) x2", for tables
 std::string in_words(const Placement& p);  // "layers 0-1 on gpu(0), layers 2-3 on cpu(0)"
 
@@ -34,7 +33,7 @@ enum class Kind : uint8_t { forward, backward, update, move };
 struct Part {
   Kind kind;
   std::string name;            // "forward 0", "cpu(0) > gpu(0)"
-  locus::Context from, where;  // a move's ends; where others run
+  locus::Context from, where;  // ends of a move; otherwise equal
   size_t bytes = 0;            // of a move
   double ms = 0;
 };
@@ -46,11 +45,11 @@ struct Memory {
 
 struct Trial {
   Placement placement;
-  double step_ms = 0;                 // the whole step, nothing waits in between; the median
+  double step_ms = 0;                 // median of whole steps
   std::optional<double> compiled_ms;  // the same step replayed
-  std::string not_compiled;           // or why it cannot be
-  double spread_ms = 0;     // over the rounds: half of what is between the least and the most
-  std::vector<Part> parts;  // a step in which each part waits for the one before; medians
+  std::string not_compiled;           // why it cannot be
+  double spread_ms = 0;               // half the range over rounds
+  std::vector<Part> parts;            // of a step that waits after each part; medians
   std::vector<Memory> memory;
   double loss = 0;  // of the first step: the same for all placements
 
@@ -60,19 +59,18 @@ struct Trial {
   int moves() const;
 };
 
-// Whether the rounds leave open which of the two is faster.
+// Whether the difference in time is within the spreads.
 bool tied(const Trial& a, const Trial& b);
 
-// Trains `steps` steps after a warm-up, and from the same start as many compiled ones, whose losses
-// have to be the same bit by bit. The batch starts on cpu(0).
+// Trains `steps` steps after a warm-up, and as many compiled steps from the same start. Error if
+// the last losses differ. The batch starts on cpu(0).
 Trial measure(const Model& model, const Placement& placement,
               const std::vector<locus::Context>& contexts, int steps);
 
-// What is recorded of a step: the batch is where the first layer is.
+// The recorded calls of a step, whose batch is on the first layer's context.
 std::vector<locus::CompiledCall> recorded(const Model& model, const Placement& placement);
 
-// The medians of several trials of one placement: rounds over all placements, so that whatever else
-// the machine does for a while slows no single one.
+// The medians of several trials of one placement.
 Trial combine(const std::vector<Trial>& trials);
 
 }  // namespace placement

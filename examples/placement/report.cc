@@ -15,7 +15,7 @@ namespace {
 std::string kib(size_t bytes) {
   return fmt::format("{:.1f} KiB", static_cast<double>(bytes) / 1024);
 }
-// In units of 2^bits bytes for people.
+// In print, in units of 2^bits bytes.
 examples::Cell bytes_cell(size_t bytes, int bits, const char* as_people) {
   const double units = std::ldexp(static_cast<double>(bytes), -bits);
   return {fmt::format(fmt::runtime(as_people), units), fmt::format("{}", bytes)};
@@ -23,7 +23,7 @@ examples::Cell bytes_cell(size_t bytes, int bits, const char* as_people) {
 
 bool one_context(const Trial& r) { return changes(r.placement) == 0; }
 
-// The first (fastest) result that holds, or null.
+// The first (fastest) result for which `holds`, or null.
 template <class F>
 const Trial* first(const std::vector<Trial>& results, F&& holds) {
   const auto it = std::find_if(results.begin(), results.end(), holds);
@@ -58,7 +58,7 @@ std::string nothing_compared(const Trial& only) {
                               "two, with times that are modelled.");
 }
 
-// The fastest, and what the rounds cannot tell from it.
+// The fastest placement, and those within its spread.
 std::string best_text(const std::vector<Trial>& results) {
   const Trial& best = results.front();
   std::string s = fmt::format("The fastest: {}, {:.3f} ± {:.3f} ms a step.\n", text(best.placement),
@@ -80,7 +80,7 @@ std::string best_text(const std::vector<Trial>& results) {
                  examples::counted(simplest->moves(), "move"));
 }
 
-// What recording changes, and which placements it is not for.
+// Compiled steps, and the placements that cannot be compiled.
 std::string compiled_text(const std::vector<Trial>& results) {
   std::string s;
   if (const Trial* best = fastest_compiled(results))

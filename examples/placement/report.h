@@ -1,4 +1,4 @@
-// What the laboratory shows and writes.
+// Tables, texts and charts of placements.
 #pragma once
 
 #include <string>
@@ -9,18 +9,17 @@
 
 namespace placement {
 
-// Results come sorted by step time, the fastest first.
+// Results must be sorted by step time, the fastest first.
 examples::Table make_table(const std::vector<Trial>& results);
 std::string explanation(const std::vector<Trial>& results);
-// Of those whose context changes so often from layer to layer, or more often. Null: there is none.
+// Among results with at least this many changes of context; null if there is none.
 const Trial* fastest_compiled(const std::vector<Trial>& results, int least_changes = 0);
-// Why the times of these contexts cannot be compared: some are modelled and others are not. Else
-// empty.
+// A warning if some of the contexts' times are modelled and others are not; else empty.
 std::string mixture(const std::vector<Memory>& contexts);
 std::string timeline_csv(const Trial& result);
 
-// Chart: bars of all results (of many: the first and the last), and the parts of the best and the
-// worst in time. SVG.
+// An SVG page: bars of all results (of many: the first and the last), and timelines of the best and
+// the worst.
 std::string chart(const std::vector<Trial>& results, const Model& model);
 
 }  // namespace placement
