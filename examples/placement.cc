@@ -1,11 +1,10 @@
 // Compares placements of a network on contexts, in three modes.
 //   placement --contexts "gpu(0),gpu(1)" --hidden 512,512,512 --out out
-// trains with every assignment of layers to contexts. It prints each step's time, uncompiled and
-// compiled, its copies, and the memory on each context.
+// trains with every assignment of layers to contexts. It prints a step's time, uncompiled and
+// compiled, its copies, and memory.
 //   placement --model mlp --contexts "gpu(0),gpu(1)" --out out --write-plan best.plan
-// predicts time and memory of plans (nn/plan.h), runs the plans that fit, and writes the best for
-// train_mlp --plan. Models: mlp, lenet, resnet or a file (planning/model.h). Formulas:
-// planning/cost.h.
+// predicts plans (nn/plan.h, planning/cost.h), runs those that fit, and writes the best for
+// train_mlp --plan. Models: mlp, lenet, resnet or a file (planning/model.h).
 //   placement --model mlp --simulate "8x8 h200, nvlink 395, ib 50"
 // predicts for another machine, from layers timed on this one.
 // Without GPUs: LOCUS_EMULATED_GPUS=2 LOCUS_EMULATED_LINK="h2d=55,d2h=55,peer=395,latency_us=8"
