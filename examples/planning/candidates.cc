@@ -13,7 +13,7 @@ std::vector<int> balanced(const ModelCost& model, int stages, double samples) {
     until[at(i + 1)] = until[at(i)] + c.forward.at(samples) + c.backward.at(samples);
   }
   until.back() += model.loss.forward.at(samples) + model.loss.backward.at(samples);
-  // worst[s][i]: of the first i layers in s + 1 stages, the longest stage at best.
+  // worst[s][i]: the longest stage if s + 1 stages split the first i layers best
   std::vector<std::vector<double>> worst(at(stages), until);
   std::vector<std::vector<int>> last(at(stages), std::vector<int>(at(layers + 1)));
   for (int s = 1; s < stages; ++s)

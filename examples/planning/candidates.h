@@ -1,4 +1,4 @@
-// Layouts that are worth a prediction (cost.h).
+// Layouts worth a prediction (cost.h).
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,13 @@
 
 namespace planning {
 
-// Stages of consecutive layers whose longest takes the least: the first layer of each, and the
-// number of layers. `samples`: of a microbatch.
+// Splits the layers into stages whose longest takes the least. Returns Layout::begins. `samples`:
+// of a microbatch.
 std::vector<int> balanced(const ModelCost& model, int stages, double samples);
 
-// Plans for exactly so many devices, of all kinds that the model and the batch have.
+// Layouts for exactly this many devices, of all kinds that the model and the batch allow.
 std::vector<Layout> candidates(const ModelCost& model, int devices, int64_t batch);
-// 1, 2, 4, ..., n.
+// 1, 2, 4, ..., n
 std::vector<int> counts(int n);
 
 }  // namespace planning

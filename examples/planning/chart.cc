@@ -25,7 +25,7 @@ struct Page {
   double y;
 };
 
-// Of each plan the parts of its predicted step, and a mark where the measured one ends.
+// Bars of predicted steps by part, with a mark at the measured time.
 void bars(Page& page, const std::vector<Result>& results) {
   page.body += svg::text(kLeft, page.y, "predicted:", {.color = svg::kMuted});
   double x = kLeft + 84;
@@ -112,7 +112,7 @@ svg::Span span(int row, double begin, double end, char what, int microbatch, boo
           fmt::format("{}: {}", name, examples::time_text(end - begin))};
 }
 
-// A step as it was predicted beside one as it ran, a row a context.
+// A predicted step beside the measured one, one row per context.
 void timelines(Page& page, const Result& r) {
   const std::vector<Context> contexts = r.plan.contexts();
   const size_t shown = std::min(contexts.size(), kMostRows);

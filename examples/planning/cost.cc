@@ -11,7 +11,7 @@ using namespace locus;
 
 namespace {
 
-// How a layout's step goes, with links and the host's issuing or without.
+// Simulates a step of a layout, with or without links and host.
 class Walk {
  public:
   Walk(const Layout& layout, const ModelCost& model, const Links& links, double batch, double pace,
@@ -35,7 +35,7 @@ class Walk {
   struct Pass {
     double compute = 0, issue = 0;
   };
-  // Layers of a stage, and behind the last stage the loss.
+  // The layers of a stage and, after the last stage, the loss.
   Pass pass(int stage, bool backward, double n, bool again) const {
     const auto what = again      ? &PassCost::again
                       : backward ? &PassCost::backward
@@ -53,7 +53,7 @@ class Walk {
   }
   double out_bytes(int layer) const { return layer < 0 ? m_.in : m_.layers[at(layer)].out; }
 
-  // Enqueues work on a row whose operands are there at `arrival`.
+  // Enqueues work on a row; its operands arrive at `arrival`.
   double run(int row, double arrival, const Pass& p, char what, int microbatch = 0) {
     double& free = free_[at(m_.serial ? 0 : row)];
     const double told = clock_, compute = p.compute * pace_;
@@ -73,7 +73,7 @@ class Walk {
     const double n = batch_ / l_.replicas / m;
     const double input = l_.replicas > 1 && crosses_ ? links_.input(l_.replicas, n * m_.in) : 0;
     if (issues_) clock_ += m_.aside(&HostCost::before, n, p, l_.replicas, 0);
-    // When what a pass needs is there, and a link is free, by [backward].
+    // By [backward]: when operands of a pass arrive, and when a link is free.
     std::array<std::vector<std::vector<double>>, 2> arrivals;
     std::array<std::vector<double>, 2> link;
     for (auto& a : arrivals) a.assign(at(p), std::vector<double>(at(m)));
@@ -90,7 +90,7 @@ class Walk {
       busy = std::max(end, busy) + copy(s, to, n * out_bytes(crossed));
       arrivals[pass.backward][at(to)][at(k)] = busy;
     }
-    // The losses of all replicas are joined.
+    // The losses of all replicas are gathered.
     if (l_.replicas > 1 && crosses_)
       free_[at(p - 1)] += links_.losses(l_.replicas, n * m * sizeof(float));
     double end = 0;
@@ -113,7 +113,7 @@ class Walk {
     }
     const double n = batch_ / l_.replicas / l_.microbatches,
                  after = m_.aside(&HostCost::after, n, l_.stages(), l_.replicas, all);
-    // The update is told last.
+    // The update is enqueued last.
     const double share = all > 0 ? issued / all : 0;
     update.issue = std::min(issued, share * after);
     if (issues_) clock_ += share * after - update.issue;
@@ -126,7 +126,7 @@ class Walk {
     return run(stage, 0, update, 'U');
   }
 
-  // One thread tells one device after the other; they meet in each sum.
+  // One thread enqueues on one device after the other. Devices synchronize in each sum.
   double cut() {
     const int first = l_.begins[at(l_.stages() - 1)], layers = l_.begins.back();
     const std::vector<LayerCost>& parts = m_.parts.at(l_.cut);
@@ -136,7 +136,7 @@ class Walk {
     free_.assign(1, 0);
     busy_.assign(1, 0);
     const double hops = std::ceil(std::log2(l_.cut));
-    // Behind a layer that is cut.
+    // After a cut layer.
     const auto crossing = [&](int i) -> double {
       const nn::CutAs as = cost(i).as;
       const double bytes = batch_ * m_.layers[at(i)].out;
@@ -144,7 +144,7 @@ class Walk {
         return links_.sum(0, 1, l_.cut, {bytes});
       return as == nn::CutAs::gathered ? (l_.cut - 1) * links_.copy(0, 1, bytes / l_.cut) : 0;
     };
-    // What such layers take as measured, over what they and their sums take by themselves.
+    // The measured time of cut layers, over the time of the single layers with their sums.
     const auto together = [&](Curve PassCost::*what) {
       const auto measured = m_.cut.find(l_.cut);
       if (measured == m_.cut.end()) return 1.;
@@ -154,7 +154,7 @@ class Walk {
       const double scale = apart > 0 ? (measured->second.*what).at(batch_) / apart : 1;
       return crosses_ ? scale : std::min(scale, 1.);
     };
-    // The same of the host, for them and the loss.
+    // The same ratio for the host, loss included.
     const auto host = m_.cut_host.find(l_.cut);
     const auto issue_scale = [&](Curve PassCost::*what, int i) {
       if (i < first || host == m_.cut_host.end())
@@ -215,7 +215,7 @@ std::vector<double> held(const Layout& l, const ModelCost& m, const Links& links
       const LayerCost& c = i < first ? m.layers[at(i)] : m.parts.at(l.cut)[at(i - m.cut_from)];
       (i < first ? own : shared) += c.fixed + c.held.at(batch);
     }
-    // A copy of what goes in, but where the first has it from a layer of its own.
+    // A copy of the input, unless the first device computed the input.
     const double in = batch * (first > 0 ? m.layers[at(first - 1)].out : m.in);
     all.assign(at(l.cut), shared + in);
     all[0] = shared + own + (first > 0 ? 0 : in);
@@ -235,8 +235,7 @@ std::vector<double> held(const Layout& l, const ModelCost& m, const Links& links
       flight += c.held.at(n);
     }
     if (s + 1 == p) flight += m.loss.held.at(n);
-    // What arrives, by one microbatch early, with the places for its gradients; the gradient that
-    // comes back.
+    // Inputs, one microbatch early, with their gradients; then the gradient of the result.
     double between = 0;
     if (s > 0)
       between +=
@@ -335,7 +334,7 @@ Prediction predict(const Layout& layout, const ModelCost& model, const Links& li
   const auto n = static_cast<double>(batch);
   Prediction p;
   p.layout = layout;
-  // How many devices compute at a time, on the whole, decides how they slow each other down.
+  // The average number of busy devices determines how they slow each other down.
   Walk quiet(layout, model, links, n, 1, true, true);
   const double share = quiet.seconds() > 0 ? quiet.busy() / quiet.seconds() : 1,
                samples = n / (layout.replicas * layout.microbatches);

@@ -1,42 +1,9 @@
-// What a step of training takes and holds by a plan (nn/plan.h), from what each layer and each link
-// take: formulas, and for a pipeline a walk over its passes, so that thousands of GPUs cost no more
-// than one pipeline of them.
+// Predicts the time and the memory of a training step under a plan (nn/plan.h), from times of
+// layers and links. The passes of one pipeline are simulated; its replicas are equal, so thousands
+// of GPUs cost no more. Formulas: "Details" at the end.
 //
-// A pass of layers a to b over n samples computes for sum(forward_i(n)), or sum(backward_i(n)), and
-// costs the host sum(issue_i(n)); a device begins what it is told when it is free, has what it
-// needs, and was told:
-//   begin = max(free, arrival, told),  end = max(begin + pace computing, told + issue)
-// A pipeline of p equal stages and m microbatches so takes (m + p - 1) (f + b), of which it is idle
-// for (p - 1) / (m + p - 1); unequal stages and what crosses between them come out of the same
-// walk, in the order of nn::Pipeline. Then come the sums of gradients and the update. Sums over n
-// devices, of B bytes and latency l:
-//   ring      2 (n - 1) (l + B / n / rate)
-//   one shot  l + (n - 1) B / rate             (each reads what all others have)
-//   tree      2 ceil(log2 n) (l + B / rate)
-// whichever is least; over h hosts of q devices each, 2 (l + (q - 1) B / q / rate) within a host,
-// where each sums a part that it reads from all, and the least of the three for B / q between them.
-// Layers that are cut over n devices have such a sum of n samples' results behind each row, and one
-// of their gradients on the way back.
-//
-// A device holds parameters, gradients and the optimizer's states and, where m microbatches of n
-// samples go through stages and at most a of them are under way in this one,
-//   a n (kept + in) + min(a + 1, m) n in + n out
-// bytes: what autograd keeps of a sample, what comes from the stage before, one microbatch early,
-// with a place for its gradient, and the gradient of a result that comes back from the stage
-// behind. Replicas of a first stage have a n in, their part of the batch, in place of both. Sums of
-// gradients work in memory of their own when all that is free again: the larger of the two counts.
-// That is what a step needs: a host that runs ahead of its devices holds more of what crosses,
-// where there is room for it.
-//
-// Layers by themselves take longer than one behind the other: their times count in proportion, and
-// together take what was measured of passes over all layers. So do layers that are cut, where they
-// were measured on contexts that meet in their sums. The host's times are in proportion to what it
-// took in steps on one context, over as many stages, which it tells by turns, and over as many
-// replicas, each told by a thread of its own.
-//
-// A step is taken apart by walking three times: with neither links nor issuing, computing of the
-// busiest device is `compute` and the rest `bubble`; what links add is `link`, what issuing adds
-// after that, and a program that waits for each step, `host`. The largest bounds the plan.
+//   const ModelCost cost = measure_layers(model, contexts, what);  // measured_layers.h
+//   const Prediction p = predict(layout, cost, MeasuredLinks(contexts), batch);
 #pragma once
 
 #include <cstdint>
@@ -50,20 +17,21 @@ namespace planning {
 
 inline size_t at(int i) { return static_cast<size_t>(i); }
 
-// A value that was measured in several rounds. A machine that others use, too, is slower in some:
-// it counts by the lower quartile, what it takes where it is left alone.
+// A value measured in several rounds. value() is the lower quartile, because other programs slow
+// some rounds.
 class Samples {
  public:
   void add(double value);
   double value() const { return sorted_.empty() ? 0 : sorted_[counts(sorted_.size())]; }
-  static size_t counts(size_t n) { return (n - 1) / 4; }  // which of n sorted ones
+  static size_t counts(size_t n) { return (n - 1) / 4; }  // index among n sorted values
 
  private:
   std::vector<double> sorted_;
 };
 
-// One that was measured at some sizes, seconds for bytes, say: straight lines between them, on
-// beyond the largest as from the one before, but never down, and below the smallest as there.
+// A value measured at some sizes, e.g. seconds by bytes. Interpolates linearly. Beyond the largest
+// size it continues the last line, but never falls; a single point is proportional to size. Below
+// the smallest size it is constant.
 class Curve {
  public:
   void add(double size, double value) { points_[size].add(value); }
@@ -77,22 +45,22 @@ class Curve {
 // Seconds of passes, by samples.
 struct PassCost {
   Curve forward, backward;
-  Curve again;  // of a backward pass that adds to gradients that are there
+  Curve again;  // a backward pass that adds to existing gradients
 };
 
-struct LayerCost : PassCost {  // of the device
+struct LayerCost : PassCost {  // device time
   std::string name;
-  PassCost issue;  // of the host, which tells it to
-  Curve held;      // bytes that autograd keeps of a forward pass
+  PassCost issue;  // host time to enqueue
+  Curve held;      // bytes that autograd keeps
   Samples update, issue_update;
   double fixed = 0;                              // bytes of parameters, gradients and states
-  std::vector<double> gradients;                 // bytes of each, to be summed over replicas
+  std::vector<double> gradients;                 // bytes of each; summed over replicas
   double out = 0;                                // bytes of a sample's result
-  locus::nn::CutAs as = locus::nn::CutAs::each;  // where it is cut
+  locus::nn::CutAs as = locus::nn::CutAs::each;  // how it is cut
 };
 
-// Of the host, for a step: passes over all layers with what crosses between stages, and what comes
-// before the first and behind the last, sums and update.
+// Host time of a step: passes over all layers with copies between stages, the time before the first
+// pass, and the time after the last (sums and update).
 struct HostCost : PassCost {
   Curve before, after;
 };
@@ -101,61 +69,59 @@ struct ModelCost {
   std::vector<LayerCost> layers;
   LayerCost loss;
   double in = 0;                                // bytes of a sample
-  std::map<int, std::vector<LayerCost>> parts;  // of layers cut over so many: from cut_from on
+  std::map<int, std::vector<LayerCost>> parts;  // by number of parts: layers from cut_from on
   int cut_from = -1;                            // the first layer that can be cut; -1: none
-  bool serial = false;  // the host computes: stages of a replica take turns on its thread
+  bool serial = false;  // the host computes: stages of a replica share a thread
 
-  PassCost whole;               // all layers and the loss, one behind the other; empty: their sum
-  std::map<int, PassCost> cut;  // parts of so many on contexts of their own, with their sums
-  // On one device, over so many stages, over so many replicas, and of parts of so many.
+  PassCost whole;               // all layers and the loss in sequence; empty: their sum
+  std::map<int, PassCost> cut;  // by number of parts: cut layers with their sums
+  // On one device; by number of stages, of replicas, of parts.
   HostCost host;
   std::map<int, HostCost> stages, replicas, cut_host;
 
-  // What times of layers by themselves are to be multiplied with, for passes of so many samples.
+  // The factor from times of single layers to times in a sequence.
   double scale(Curve PassCost::*what, double samples) const;
-  // The same of the host's, where it tells so many stages and replicas.
+  // The same factor for host times.
   double issue_scale(Curve PassCost::*what, double samples, int stages, int replicas) const;
-  // Of the host, HostCost's before or after; `sum` is of one device, where nothing was measured.
+  // HostCost's before or after. If nothing was measured, `sum`.
   double aside(Curve HostCost::*what, double samples, int stages, int replicas, double sum) const;
 };
 
-// What lies between devices, numbered from 0 host by host.
+// Links between devices, which are numbered from 0, host by host. Times in seconds.
 class Links {
  public:
   virtual ~Links() = default;
   virtual double copy(int from, int to, double bytes) const = 0;
-  // Of several tensors over n devices, from `first` on, each `stride` behind the one before.
+  // The sum of several tensors over n devices: first, first + stride, ...
   virtual double sum(int first, int stride, int n, const std::vector<double>& bytes) const = 0;
-  // Bytes that such a sum needs for itself on the device that needs the most.
+  // The most bytes of working memory that such a sum needs on a device.
   virtual double sum_held(int n, const std::vector<double>& bytes) const = 0;
-  // How many times longer a device computes while so many of them do, on the average, passes of so
-  // many samples.
+  // The slowdown of a device while `busy` devices, on average, compute passes of this many samples.
   virtual double pace(double busy, double samples) const = 0;
-  // Seconds until the last of n replicas has its slice of the batch, and until one device has the
-  // losses of all, slices of so many bytes: of a program that feeds them all.
+  // The time until the last of n replicas has its slice of the batch, and until one device has all
+  // losses. `bytes`: of a slice.
   virtual double input(int n, double bytes) const = 0;
   virtual double losses(int n, double bytes) const = 0;
-  // How much longer a step takes a program that waits for it on n devices: until they begin, and
-  // until it knows that they are done.
+  // What a step on n devices takes longer if the program waits for it.
   virtual double waited(int n) const = 0;
 };
 
-// A plan without its contexts: device r * stages + s has stage s of replica r.
+// A plan without contexts. Device r * stages + s has stage s of replica r.
 struct Layout {
-  std::vector<int> begins;  // the first layer of each stage, and the number of layers
-  int replicas = 1, cut = 1, microbatches = 1;  // cut: over so many, from the last stage's first on
+  std::vector<int> begins;  // first layer of each stage, then the number of layers
+  int replicas = 1, cut = 1, microbatches = 1;  // cut: parts of the last stage's layers
   locus::nn::Schedule schedule = locus::nn::Schedule::one_f1b;
 
   int stages() const { return static_cast<int>(begins.size()) - 1; }
   int devices() const { return cut > 1 ? cut : replicas * stages(); }
   const char* kind() const;  // one, data, pipeline, mixed, tensor
-  // On the first of these contexts.
+  // Uses the first devices() of the contexts.
   locus::nn::Plan plan(const std::vector<locus::Context>& contexts) const;
-  std::string summary() const;  // the plan's
+  std::string summary() const;  // Plan::summary()
 };
 
 struct Work {
-  int row;  // stage, or device of those that a layer is cut over
+  int row;  // stage
   double begin, end;
   char what;  // 'F', 'B', 'S' a sum, 'U' the update
   int microbatch = 0;
@@ -164,12 +130,54 @@ struct Work {
 struct Prediction {
   Layout layout;
   double seconds = 0, compute = 0, bubble = 0, link = 0, host = 0;
-  std::vector<double> held;    // bytes, of each stage's devices, or of those it is cut over
+  std::vector<double> held;    // bytes, by stage, or by part of cut layers
   std::vector<Work> timeline;  // of one replica
   double most_held() const;
   const char* bound() const;  // "compute", "bubble", "link", "host": the largest
 };
 
 Prediction predict(const Layout& layout, const ModelCost& model, const Links& links, int64_t batch);
+
+// --- Details ---
+
+// Passes of layers a to b over n samples
+//   - The device computes for sum(forward_i(n)) or sum(backward_i(n)). The host enqueues for
+//     sum(issue_i(n)).
+//   - begin = max(free, arrival, told),  end = max(begin + pace * compute, told + issue)
+//     free: the device's last work has ended; arrival: the operands have arrived; told: the host
+//     starts to enqueue.
+//   - A pipeline of p equal stages and m microbatches takes (m + p - 1) (f + b), and is idle for
+//     (p - 1) / (m + p - 1) of that. Unequal stages and copies are simulated in nn::Pipeline's
+//     order.
+//   - Sums of gradients and the update follow.
+
+// Sums over n devices, of B bytes, with latency l: the least of
+//   ring      2 (n - 1) (l + B / n / rate)
+//   one shot  l + (n - 1) B / rate             (each device reads the data of all others)
+//   tree      2 ceil(log2 n) (l + B / rate)
+// Over h hosts of q devices each: 2 (l + (q - 1) B / q / rate) within a host, where each device
+// sums one part, and the least of the three for B / q between hosts. Cut layers have a sum of
+// results after each row, and a sum of gradients in the backward pass.
+
+// Memory of a device: parameters, gradients, optimizer states, and the larger of
+//   - the working memory of sums of gradients
+//   - for m microbatches of n samples, at most a of them in flight in this stage:
+//       a n (kept + in) + min(a + 1, m) n in + n out
+//     kept: by autograd; in: inputs from the stage before, one microbatch early, with gradients;
+//     out: the gradient of the result. With replicas, the first stage has a n in instead of both
+//     input terms.
+// A host that runs ahead of its devices uses more if there is memory.
+
+// Scaling
+//   - Single layers take longer than layers in sequence. Their times are scaled to the measured
+//     time of all layers; cut layers to the measured time of all parts with their sums.
+//   - The host's times are scaled to measured steps on one context, over as many stages (enqueued
+//     in turn), and over as many replicas (one thread each).
+
+// predict() simulates a step three times:
+//   - without links and host: `compute` is the busiest device's time, `bubble` the rest
+//   - with links: `link` is the time they add
+//   - with links and host: `host` is the time the host and the final wait add
+// The largest of the four bounds the plan.
 
 }  // namespace planning

@@ -100,7 +100,7 @@ double FormulaLinks::copy(int from, int to, double bytes) const {
 
 double FormulaLinks::sum(int first, int stride, int n, const std::vector<double>& tensors) const {
   const double bytes = std::accumulate(tensors.begin(), tensors.end(), 0.);
-  // Of the n, so many are on the first one's host.
+  // How many of the n are on the first one's host.
   const int here = std::clamp((machine_.gpus - first % machine_.gpus + stride - 1) / stride, 1, n);
   const int hosts = (n + here - 1) / here;
   const double within = machine_.nvlink * 1e9, latency = machine_.latency * 1e-6;

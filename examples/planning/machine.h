@@ -1,4 +1,4 @@
-// Machines that are not here, by their links: "8x8 h200, nvlink 395, ib 50".
+// Machines described by their links: "8x8 h200, nvlink 395, ib 50".
 #pragma once
 
 #include <string>
@@ -7,28 +7,30 @@
 
 namespace planning {
 
-// HOSTSxGPUS NAME, and in any order, each once at most: "nvlink" GB/s of a device's links to others
-// of its host, one direction; "ib" GB/s of its link to other hosts; "latency" µs of a message
-// within a host and "ib_latency" µs of one between hosts; "memory" GB (10^9 bytes) of each device,
-// which is known of h200, h100, a100, b200 and l40s; "compute": how many times as fast a device
-// computes a layer as the context on which layers are timed.
+// HOSTSxGPUS NAME, then in any order, each once at most:
+//   nvlink      GB/s of a device within its host, one direction
+//   ib          GB/s of a device to other hosts
+//   latency     µs of a message within a host
+//   ib_latency  µs of a message between hosts
+//   memory      GB (10^9 bytes) of a device; known for h200, h100, a100, b200 and l40s
+//   compute     speed of a device relative to the context that times the layers
 struct Machine {
   int hosts = 1, gpus = 1;
   std::string name;
   double nvlink = 395, ib = 50, latency = 8, ib_latency = 15, memory = 0;
   double compute = 0;  // 0: not given
 
-  // FormatError that names what is wrong with the text, and what was expected; also for a name
-  // whose memory is neither known nor given.
+  // FormatError names the wrong part and what was expected. Also for a name without known or given
+  // memory.
   static Machine parse(const std::string& text);
   int devices() const { return hosts * gpus; }
-  // FormatError for layers that are timed on `where` and say nothing of this machine: `where` is no
-  // GPU, and `compute` is not given.
+  // FormatError if `where` is no real GPU and `compute` is not given: its times do not apply to
+  // this machine.
   void check_timed_on(locus::Context where) const;
 };
 
-// Its links, by the formulas of cost.h. Each device computes at the machine's pace, reads its part
-// of the batch beside what it does, and keeps its losses; no step is waited for.
+// Links by the formulas of cost.h. Each device reads its part of the batch while it computes and
+// keeps its losses. The program does not wait for steps.
 class FormulaLinks : public Links {
  public:
   explicit FormulaLinks(const Machine& machine) : machine_(machine) {}
@@ -46,12 +48,12 @@ class FormulaLinks : public Links {
   const Machine machine_;
 };
 
-// For 1, 2, 4, ... of the machine's devices, each with so many samples of a step, the best plan of
-// each kind that they have memory for, the fastest first. Stages compute at the same time, also
-// where the host timed the layers.
+// For 1, 2, 4, ... of the machine's devices, the best plan of each kind that fits into memory, the
+// fastest first. `batch`: samples per device. Stages compute in parallel, even if the host timed
+// the layers.
 std::vector<Prediction> simulate(const ModelCost& model, const Machine& machine, int64_t batch);
 
-// The least of a ring, of one shot and of a tree, over n devices.
+// The least of ring, one shot and tree (cost.h).
 double sum_seconds(int n, double bytes, double bytes_per_second, double latency);
 
 }  // namespace planning

@@ -21,8 +21,8 @@ namespace {
 
 double bytes_of(const Shape& sample) { return static_cast<double>(sample.size()) * sizeof(float); }
 
-// Work for a context that lasts for as long as the host needs to issue a round: of few products,
-// each of which lasts for much longer than the host needs to issue it.
+// Keeps a context busy while the host enqueues a round. Few long products, so that enqueuing them
+// is cheap.
 class Ahead {
  public:
   explicit Ahead(Context c) {
@@ -53,10 +53,10 @@ double issued(const Sweep::Round& r) {
   return all;
 }
 
-// The pace of an emulated GPU's kernel is settled after a dozen runs.
+// An emulated GPU's modelled pace settles after a dozen runs.
 int warm_up(Context c, bool warm) { return warm ? 1 : context_info(c).modelled ? 12 : 2; }
 
-// Rounds are samples of the layers and, behind them, of the loss.
+// Adds rounds as samples of the layers and of the loss (last).
 void measure_at(Sweep& sweep, int64_t samples, Context c, const LayerMeasurements& what,
                 const std::vector<LayerCost*>& costs) {
   const auto n = static_cast<double>(samples);
@@ -92,7 +92,7 @@ void measure_at(Sweep& sweep, int64_t samples, Context c, const LayerMeasurement
   }
 }
 
-// Two microbatches of so many samples each, and all layers, by a pipeline of one stage.
+// Two microbatches through all layers, as a pipeline of one stage.
 void measure_whole(const Model& model, Context c, int64_t samples, const LayerMeasurements& what,
                    PassCost& whole) {
   const auto n = static_cast<double>(samples);
@@ -105,7 +105,7 @@ void measure_whole(const Model& model, Context c, int64_t samples, const LayerMe
   for (int round = -1; round < what.rounds; ++round) {
     const double start = examples::now();
     const std::vector<Ran> ran = trial.trace(ahead);
-    if (round < 0) ahead.cover(examples::now() - start);  // with what watching takes
+    if (round < 0) ahead.cover(examples::now() - start);  // includes the callbacks
     for (const Ran& r : ran) {
       if (round < 0 || r.what == 'U') continue;
       const bool forward = r.what == 'F', again = r.microbatch > 0;
@@ -114,7 +114,7 @@ void measure_whole(const Model& model, Context c, int64_t samples, const LayerMe
   }
 }
 
-// What steps of a trial cost the host; counts for passes of these numbers of samples.
+// The host's time for steps of a trial, recorded for each of `samples`.
 void measure_host(Trial& trial, std::span<const int64_t> samples, HostCost& host) {
   const std::vector<Issued> all = trial.issued(10);
   const auto add = [&](Curve& curve, double Issued::*what) {
@@ -129,7 +129,7 @@ void measure_host(Trial& trial, std::span<const int64_t> samples, HostCost& host
   add(host.after, &Issued::after);
 }
 
-// Of two microbatches, on one context, over stages and over replicas.
+// With two microbatches: on one context, over stages, over replicas.
 void measure_host(const Model& model, std::span<const Context> contexts,
                   std::span<const int64_t> samples, ModelCost& m) {
   const std::vector<Context> where(contexts.begin(), contexts.end());
@@ -147,7 +147,7 @@ void measure_host(const Model& model, std::span<const Context> contexts,
   }
 }
 
-// Those from m.cut_from on, with their sums, on these contexts.
+// The layers from m.cut_from on, with their sums.
 void measure_cut(const Model& model, const Shape& in, std::span<const Context> contexts,
                  int64_t samples, const LayerMeasurements& what, ModelCost& m) {
   const auto n = static_cast<double>(samples);
@@ -160,7 +160,7 @@ void measure_cut(const Model& model, const Shape& in, std::span<const Context> c
   Trial trial({model.name, make, in, model.classes}, plan, samples);
   trial.times(warm_up(contexts[0], what.warm));
   if (!m.serial) measure_host(trial, {&samples, 1}, m.cut_host[static_cast<int>(contexts.size())]);
-  Ahead ahead(contexts[0]);  // the others wait for what comes from there
+  Ahead ahead(contexts[0]);  // the other contexts wait for its results
   for (int round = -1; round < what.rounds; ++round) {
     const double start = examples::now();
     const std::vector<Ran> ran = trial.trace(ahead);
@@ -191,7 +191,7 @@ LayerCost described(const Sweep::Layer& layer) {
   return l;
 }
 
-// The first of several parts of a layer: with as many of its units, or of its inputs.
+// The first part of a layer, with its share of the units or inputs.
 Sweep::Layer part_of(const Sweep::Layer& layer, nn::CutAs as, int64_t parts, bool cut_before) {
   const auto share = [&](int64_t n) { return (n + parts - 1) / parts; };
   const auto* const d = dynamic_cast<const nn::Dense*>(layer.block.get());
@@ -208,14 +208,14 @@ Sweep::Layer part_of(const Sweep::Layer& layer, nn::CutAs as, int64_t parts, boo
   nn::Sequential made;
   if (as == nn::CutAs::row_of_whole)
     made.add(nn::Lambda([in](const Tensor& x) { return slice_axis(x, -1, Slice(0, in)); }, "part"));
-  // A row's activation comes behind its sum.
+  // A row layer's activation follows its sum.
   made.add(nn::Dense(units, row ? nn::Activation{} : d->activation(), {.in_units = in}));
   if (row && d->activation().apply) made.add(nn::Activate(d->activation()));
   part.block = std::make_shared<nn::Sequential>(made);
   return part;
 }
 
-// The first layer from which on all can be cut, and how; else -1.
+// The first layer from which all layers can be cut, and how; else -1.
 int cut_from(const nn::Sequential& net, std::vector<nn::CutAs>& as) {
   for (int i = 0; i < net.size(); ++i) try {
       as = nn::cut_as(net, i, net.size() - 1);
@@ -225,7 +225,7 @@ int cut_from(const nn::Sequential& net, std::vector<nn::CutAs>& as) {
   return -1;
 }
 
-// Whether each Dense of those from m.cut_from on has units, or inputs, for so many parts.
+// Whether each Dense has enough units, or inputs, for so many parts.
 bool has_parts(std::span<const Sweep::Layer> layers, const std::vector<nn::CutAs>& as, int parts) {
   for (size_t k = 0; k < as.size(); ++k) {
     const bool row = as[k] == nn::CutAs::row || as[k] == nn::CutAs::row_of_whole;
@@ -261,7 +261,7 @@ ModelCost measure_layers(const Model& model, std::span<const Context> contexts,
     measure_at(sweep, n, c, what, costs);
     measure_whole(model, c, n, what, m.whole);
   }
-  // An emulated GPU takes so long to compute that the host's time is the same for each size.
+  // An emulated GPU computes so slowly that the host's time does not depend on the size.
   const std::span<const int64_t> all(what.samples);
   if (!m.serial) what.begins("timing what the host takes for a step");
   for (size_t i = 0; !m.serial && i < (examples::real_gpu(c) ? all.size() : 1); ++i)

@@ -1,4 +1,4 @@
-// What a model's layers take on this machine, measured: what predictions are made of (cost.h).
+// Measures a model's layers on this machine, for predictions (cost.h).
 #pragma once
 
 #include <functional>
@@ -14,17 +14,17 @@
 namespace planning {
 
 struct LayerMeasurements {
-  std::vector<int64_t> samples;  // of a pass: the sizes that are measured
-  std::vector<int> cuts;  // over how many contexts layers are cut: passes of the most samples
-  bool each = false;      // which are each context's; else they are those of all
-  int rounds = 9;         // of passes; each value counts as Samples do
-  bool warm = false;      // the contexts ran the same before
-  std::function<void(const std::string&)> begins = [](const std::string&) {};  // told what
+  std::vector<int64_t> samples;  // sizes of passes
+  std::vector<int> cuts;         // numbers of parts to cut layers over, measured with samples[0]
+  bool each = false;             // whether `samples` are per context; else of all contexts
+  int rounds = 9;                // of passes; counted as Samples
+  bool warm = false;             // whether the contexts ran the same before
+  std::function<void(const std::string&)> begins = [](const std::string&) {};  // gets each task
 };
-// On the first of these contexts, which holds the whole network (else OutOfMemory): passes of each
-// layer, and of all, by events around them, while the context has enough to do that the host's time
-// to issue them does not show. Layers that are cut over no more than these contexts are also
-// measured on them together, and what a step costs the host on one, over stages and over replicas.
+// Times passes of each layer and of all on the first context, by events, while the context has
+// earlier work. Cut layers are also timed on the contexts together, if there are enough. Times the
+// host's steps on one context, over stages and over replicas. OutOfMemory if the first context
+// cannot hold the network.
 ModelCost measure_layers(const Model& model, std::span<const locus::Context> contexts,
                          const LayerMeasurements& what);
 

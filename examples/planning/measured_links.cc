@@ -13,7 +13,7 @@ using namespace locus;
 
 namespace {
 
-// Seconds of f, of which so many are enqueued one behind the other.
+// Seconds of f, if `times` calls are enqueued at once.
 double each(int times, const std::function<void()>& f) {
   return examples::measure(
              [&] {
@@ -25,15 +25,14 @@ double each(int times, const std::function<void()>& f) {
          times;
 }
 
-// Bytes that a context has left.
+// Bytes left on a context.
 double room(Context c) {
   const MemoryStats used = memory_pool(c).stats();
   const auto free = static_cast<double>(device(c).memory().free + used.reserved - used.in_use);
   return used.limit == 0 ? free : std::min(free, static_cast<double>(used.limit - used.in_use));
 }
 
-// Of emulated GPUs no more than their memory is quick for, and of none more than there is room for,
-// with as much again for the sums of four: what is beyond follows.
+// At most what fits 12 times into memory; for emulated GPUs at most 4 MiB. Curve extrapolates.
 std::vector<double> sizes(const std::vector<Context>& contexts) {
   std::vector<double> all{4096, 65536, 1 << 20, 4 << 20};
   if (examples::real_gpu(contexts[0])) all.push_back(64 << 20);
@@ -49,13 +48,13 @@ Curve measure_copies(Context a, Context b, const std::vector<double>& sizes) {
   for (const double bytes : sizes) {
     const Tensor start = zeros({static_cast<int64_t>(bytes) / 4}, a);
     Tensor there = start;
-    // There and back, each waiting for the one before.
+    // There and back; each copy waits for the one before.
     curve.add(bytes, each(8, [&] { there = there.copyto(there.context() == a ? b : a); }));
   }
   return curve;
 }
 
-// What a step of one small task on each context takes beyond those of many in a row.
+// The extra time of a step that is waited for: one small task alone against many in a row.
 double measure_wait(std::span<const Context> contexts) {
   Tensors small;
   for (const Context c : contexts) small.push_back(zeros({256}, c));
@@ -88,7 +87,7 @@ MeasuredLinks::MeasuredLinks(const std::vector<Context>& contexts) try : context
     const std::vector<Context> some(contexts.begin(), contexts.begin() + static_cast<ptrdiff_t>(n));
     const Group group(some);
     Sums& sums = sums_[static_cast<int>(n)];
-    // Where sums need memory, one at a time does.
+    // If sums need memory, run one at a time.
     const int times = examples::real_gpu(contexts[0]) ? 8 : 1;
     for (const double bytes : all) {
       std::vector<Tensors> tensors(4);

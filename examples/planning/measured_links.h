@@ -1,4 +1,4 @@
-// What this machine's links take, measured (cost.h).
+// Measures this machine's links (cost.h).
 #pragma once
 
 #include <map>
@@ -13,38 +13,37 @@
 
 namespace planning {
 
-// Between contexts of one kind, and how they slow each other down.
+// Links between contexts of one kind, and how the contexts slow each other down.
 class MeasuredLinks : public Links {
  public:
-  // Copies between the first two and sums over the first n of `contexts`, by bytes.
+  // Measures copies between the first two contexts and sums over the first n, by bytes.
   MeasuredLinks(const std::vector<locus::Context>& contexts);
-  // What waiting takes, anew.
+  // Measures waits again.
   void sample_waits();
 
-  // How long steps of `model`, of so many samples, take on n contexts at once, which share cores:
-  // a few of them, which take the place of those before. Real GPUs share none, and neither do those
-  // under a link model.
+  // Replaces the samples for pace(): times steps of `model` on n contexts at once. Does nothing on
+  // real GPUs and with a link model, because those share no cores.
   void sample_pace(const Model& model, const std::vector<int64_t>& samples);
-  // By what was sampled last, over that of one context.
+  // Relative to one context, from the last samples.
   double pace(double busy, double samples) const override;
 
   double copy(int, int, double bytes) const override { return copy_.at(bytes); }
   double sum(int first, int stride, int n, const std::vector<double>& bytes) const override;
   double sum_held(int n, const std::vector<double>& bytes) const override;
-  // The first context has the whole batch, and sends one slice after the other.
+  // The first context has the whole batch and sends the slices one after the other.
   double input(int n, double bytes) const override { return (n - 1) * copy_.at(bytes); }
   double losses(int n, double bytes) const override { return (n - 1) * copy_.at(bytes); }
   double waited(int n) const override { return waited_.at(n); }
 
  private:
   struct Sums {
-    Curve first, more, held;  // of one tensor, of each that follows it, and bytes of each
+    Curve first, more, held;  // of the largest tensor, of each further one; bytes of each
   };
   const std::vector<locus::Context> contexts_;
   Curve copy_, waited_;
   std::map<int, Sums> sums_;
   std::map<int64_t, std::vector<std::unique_ptr<Sweep>>> sweeps_;  // by samples, of each context
-  std::map<int64_t, Curve> steps_;  // by samples: seconds by how many contexts compute
+  std::map<int64_t, Curve> steps_;  // by samples: seconds by number of contexts
 };
 
 }  // namespace planning

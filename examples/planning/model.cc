@@ -13,7 +13,7 @@ using namespace locus;
 
 namespace {
 
-// The words of a line, taken one after the other.
+// Reads the words of a line in order.
 class Line {
  public:
   Line(const std::string& file, int number, const std::string& text)
@@ -40,7 +40,7 @@ class Line {
   int64_t length(const char* what, int64_t least = 1) {
     return number<int64_t>(what, static_cast<double>(least), 1 << 20);
   }
-  // Those up to the end.
+  // The remaining lengths.
   std::vector<int64_t> lengths() {
     std::vector<int64_t> all;
     while (all.empty() || (words_ >> std::ws && !words_.eof())) all.push_back(length("length"));
@@ -51,7 +51,7 @@ class Line {
 
   struct Options {
     nn::Activation activation = {};
-    int64_t strides = 0, padding = 0;  // 0: the layer's own strides
+    int64_t strides = 0, padding = 0;  // 0: the layer's default
   };
   Options options(bool activation, bool window) {
     Options o;
@@ -86,7 +86,7 @@ class Line {
 
 using Add = std::function<void(nn::Sequential&)>;
 
-// What adds a new layer each time.
+// Returns a function that adds a new layer.
 Add layer(const std::string& type, Line& line) {
   const auto adds = [](auto make) -> Add {
     return [make](nn::Sequential& net) { net.add(make()); };
@@ -171,7 +171,7 @@ Model parse_model(const std::string& text, const std::string& name) {
                 return net;
               },
               Shape(sample)};
-  // Once, for what the shapes say.
+  // Runs once to check the shapes.
   nn::Sequential net = model.make();
   net.initialize(init::Xavier(), cpu());
   std::vector<int64_t> one{1};

@@ -25,7 +25,7 @@ Cell share(double part, double whole) {
   return {fmt::format("{:.0f}", 100 * part / whole), fmt::format("{:.6g}", part)};
 }
 
-// What the largest part of a step means.
+// Explains the largest part of a step.
 std::string why(const Prediction& p) {
   const std::string bound = p.bound();
   const double part = bound == "compute"  ? p.compute
@@ -80,7 +80,7 @@ std::string explanation(const std::vector<Result>& results) {
   const Result* worst = nullptr;
   for (const Result& r : results) {
     if (r.predicted.seconds < predicted->predicted.seconds) predicted = &r;
-    // Measured beside measured.
+    // Compares measured with measured.
     if (!one && r.plan.contexts().size() == 1 && (r.measured > 0) == (best.measured > 0)) one = &r;
     if (r.measured <= 0) continue;
     errors.push_back(std::abs(r.error()));

@@ -21,18 +21,18 @@ using namespace examples;
 
 namespace {
 
-// Over all plans, so that what else the machine does slows no single one. Steps of GPUs are short,
-// and the host's pace, which changes, decides many.
+// Each round runs all plans, so a disturbance slows all of them. GPUs need more rounds: their steps
+// are short, and the host's changing pace matters.
 int rounds_of(Context c) { return real_gpu(c) ? 9 : 5; }
 
-// Halves of the batch, down to what the smallest microbatch of so many devices has.
+// The batch, its half, and so on, down to the smallest microbatch.
 std::vector<int64_t> sizes(int64_t batch, int devices) {
   std::vector<int64_t> all;
   for (int64_t n = batch; n >= 1 && n >= batch / std::max(8, 4 * devices); n /= 2) all.push_back(n);
   return all;
 }
 
-// `after` each round over all.
+// Calls `after` after each round over all plans.
 void run(const Model& model, const Options& o, const std::function<void()>& after,
          std::vector<Result>& results, Status& status) {
   const bool by_batch = depends_on_batch(model);
@@ -57,7 +57,7 @@ void run(const Model& model, const Options& o, const std::function<void()>& afte
       r.rounds.add(median(times));
       if (round + 1 < rounds) continue;
       r.ran = trial.trace();
-      r.held = trial.held();  // behind it memory is new
+      r.held = trial.held();  // last, because it empties the memory caches
       std::ranges::sort(r.times);
       r.measured = r.rounds.value();
       r.spread = (r.times[r.times.size() * 3 / 4] - r.times[r.times.size() / 4]) / 2;
@@ -66,7 +66,7 @@ void run(const Model& model, const Options& o, const std::function<void()>& afte
   }
 }
 
-// Of the predictions of all rounds.
+// The lower quartile of the rounds' predictions.
 Prediction that_counts(std::vector<Prediction> all) {
   std::ranges::sort(all, {}, &Prediction::seconds);
   return all[Samples::counts(all.size())];
@@ -156,8 +156,8 @@ void study(const Program& program, const Options& o) {
       results.emplace_back(predict(l, first, links, o.batch), l.plan(contexts));
   const auto room = static_cast<double>(device(contexts[0]).memory().total);
   choose(results, contexts[0], room, o.limit);
-  // All is measured anew behind each round, and predicted from that: of a machine whose pace
-  // changes, the same one counts that plans met.
+  // Layers are measured again after each round and predicted from that: a machine's pace changes
+  // between rounds.
   what.rounds = 5;
   what.warm = true;
   what.begins = [&](const std::string& s) { status.show("again " + s); };

@@ -1,4 +1,4 @@
-// placement's plans: predicted, run where they fit, and told about.
+// Predicts plans, runs those that fit, and reports.
 #pragma once
 
 #include <string>
@@ -14,19 +14,19 @@ namespace planning {
 struct Options {
   std::string model, simulate, write_plan;
   std::vector<int64_t> hidden;
-  int64_t batch = 256;  // of all contexts together; of each device that is simulated
+  int64_t batch = 256;  // of all contexts; with --simulate, per device
   size_t limit = 64;
   int steps = 15;
 };
 
-// A plan, and what it took where it was run.
+// A plan with its measurements.
 struct Result {
   Prediction predicted;
   locus::nn::Plan plan;
   std::vector<double> times = {};  // of the steps of all rounds
   Samples rounds = {};             // the median of each
   double measured = 0;             // rounds.value(); 0: not run
-  double spread = 0;               // of times: half of what the quartiles span
+  double spread = 0;               // half the interquartile range of `times`
   std::vector<double> held = {};   // bytes, by context
   std::vector<Ran> ran = {};
   bool fits = true;
@@ -35,27 +35,25 @@ struct Result {
   double seconds() const { return measured > 0 ? measured : predicted.seconds; }
 };
 
-// Measures, predicts, runs, or simulates, as the options say; prints and writes what came of it.
+// Does what the options say, prints and writes the results.
 void study(const examples::Program& program, const Options& options);
 
-// Sorts the results, the fastest first: those that ran, then by their predictions, and behind them
-// those that do not fit.
+// Sorts: measured plans, the fastest first, then predicted plans, then plans that do not fit.
 void sort(std::vector<Result>& results);
-// The same, and marks those that are not to be run: they do not fit into so many bytes of each
-// context, all of which are as c is, or are behind `limit` of those that do. OutOfMemory where none
-// fits.
+// Sorts, and marks plans not to run: those that need more than 90 % of `room` bytes on a context
+// like c, and those beyond `limit`. OutOfMemory if none fits.
 void choose(std::vector<Result>& results, locus::Context c, double room, size_t limit);
 
-// Results come sorted.
+// Results must be sorted.
 examples::Table table_of(const std::vector<Result>& results);
 std::string explanation(const std::vector<Result>& results);
 std::string picture(const std::vector<Result>& results, const std::string& title,
                     const std::string& conditions);
 
-// The best plan of one device, which others are compared with; null where one cannot hold any.
+// The best plan on one device, the base of comparison; null if one device cannot hold it.
 const Prediction* base_of(const std::vector<Prediction>& all);
 
-// Of a machine that is not here; the times of layers were measured on `where`.
+// For simulated machines. `where` timed the layers.
 examples::Table table_of(const std::vector<Prediction>& all, int64_t batch, locus::Context where);
 std::string explanation(const std::vector<Prediction>& all, const Machine& machine, int64_t batch,
                         locus::Context where);

@@ -1,5 +1,4 @@
-// A model's layers on one context, each by itself: passes forward and backward over all of them,
-// timed one by one.
+// Times passes of each layer of a model on one context, one by one.
 #pragma once
 
 #include <functional>
@@ -19,14 +18,12 @@ locus::Shape batch_of(int64_t samples, const locus::Shape& sample);
 
 class Sweep {
  public:
-  // What goes into a layer, and what comes out, without the batch; whether its gradient is asked
-  // for.
+  // Shapes without the batch. first: whether the input needs no gradient.
   struct Layer {
     std::shared_ptr<locus::nn::Block> block;
     locus::Shape in, out;
     bool first = false;
   };
-  // The model's layers with their shapes.
   static std::vector<Layer> layers_of(const Model& model);
 
   Sweep(std::vector<Layer> layers, int64_t classes, locus::Context c, int64_t samples);
@@ -35,13 +32,13 @@ class Sweep {
     double compute = 0, issue = 0;
   };
   struct Round {
-    std::vector<Times> forward, backward, again;  // of each layer, and behind them of the loss
+    std::vector<Times> forward, backward, again;  // of each layer, then the loss
     Times update;                                 // of all
     std::vector<double> held;                     // bytes, as forward
   };
-  // `ahead`: gives the context work so that it does not wait for the host.
+  // `ahead` enqueues work, so that the context never waits for the host.
   Round round(const std::function<void()>& ahead);
-  // Forward, backward and update, unwatched.
+  // Forward, backward and update, not timed.
   void run();
   const std::vector<Layer>& layers() const { return layers_; }
 

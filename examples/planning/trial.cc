@@ -130,7 +130,7 @@ std::vector<double> Trial::held() {
     const std::vector<double> now = in_use(contexts_);
     for (size_t i = 0; i < now.size(); ++i) most[i] = std::max(most[i], now[i] - before_[i]);
   };
-  // What was freed while another context read it counts as in use until it is found idle.
+  // Memory freed while another context reads it stays in use until an idle check.
   const auto settle = [&] {
     const std::lock_guard lock(mutex);
     wait_all();
@@ -149,7 +149,7 @@ std::vector<double> Trial::held() {
   passes();
   settled();
   trainer_->allreduce_grads();
-  look();  // with what the sums work in
+  look();  // with the sums' working memory
   trainer_->update(x_.shape()[0]);
   settled();
   after_forward_ = nullptr;
@@ -177,7 +177,7 @@ std::vector<Ran> Trial::trace(const std::function<void()>& ahead) {
       if (enqueued) {
         taken[r].back().to = moments.take(c);
       } else {
-        slice_axis(given, 0, Slice(0, 1)) * 1;  // c waits for the input now
+        slice_axis(given, 0, Slice(0, 1)) * 1;  // makes c wait for the input
         taken[r].push_back({c, moments.take(c), {}, pass.backward ? 'B' : 'F', pass.microbatch});
       }
     });

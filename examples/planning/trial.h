@@ -1,4 +1,4 @@
-// A plan that is run on this machine: what its steps take and hold.
+// Runs a plan on this machine and measures its steps.
 #pragma once
 
 #include <memory>
@@ -12,8 +12,8 @@
 
 namespace planning {
 
-// What a context did in a step, seconds from its begin. Work of a plan that is cut is not told
-// apart by layer.
+// The work of a context in a step, in seconds from the step's begin. Cut plans are not split by
+// layer.
 struct Ran {
   locus::Context where;
   double begin, end;
@@ -21,33 +21,31 @@ struct Ran {
   int microbatch = 0;
 };
 
-// Seconds of the host to enqueue a step.
+// Host time to enqueue a step, in seconds.
 struct Issued {
-  // Of the passes of one microbatch over all stages: the mean.
+  // Passes of one microbatch over all stages: the mean.
   double forward = 0, backward = 0, again = 0;
-  // Until the first pass of the pipeline that is told last, by the mean of all; and from its last
-  // on.
+  // `before`: until the first pass, for the last pipeline to be enqueued. `after`: from the last
+  // pass on.
   double before = 0, after = 0;
 };
 
-// SGD with momentum of the model on a batch that is made up and lies on the plan's first context.
+// Trains the model by SGD with momentum, on random data on the plan's first context.
 class Trial {
  public:
   Trial(const Model& model, const locus::nn::Plan& plan, int64_t batch);
 
-  void step();  // without waiting
-  // Seconds of each of so many steps that are waited for, after some that warm up.
+  void step();  // does not wait
+  // Seconds of steps with waits, after a warm-up.
   std::vector<double> times(int steps);
-  // Of so many such steps.
   std::vector<Issued> issued(int steps);
-  // Bytes that a step needs on each of the plan's contexts, beyond those in use before this was
-  // made: the most of those after each pass, each forward of the whole, the sums and the update.
-  // All wait here for each pass; a program that runs ahead has more in use where there is room for
-  // it.
+  // Bytes that a step needs on each context, beyond those in use before construction. Samples after
+  // each pass, the sums and the update, and waits for each pass. A program that does not wait may
+  // use more.
   std::vector<double> held();
-  // Of one step, enqueued behind `ahead`.
+  // One step, enqueued after `ahead`.
   std::vector<Ran> trace(const std::function<void()>& ahead = [] {});
-  // The mean loss of the first step: the same by all plans, unless the model depends on the batch.
+  // The mean loss of the first step. Equal for all plans unless depends_on_batch().
   double first_loss() const { return first_loss_; }
 
  private:
