@@ -51,7 +51,7 @@ std::string loss_panel(const History& h, double epochs, double width) {
   std::string s = heading(64, kPanelTop - 16, "Loss");
   s += text(64 + width - 54, kPanelTop - 16, "training", pale);
   s += text(64 + width, kPanelTop - 16, "test", named);
-  const bool few = high / low > 300;  // a decade a line is enough
+  const bool few = high / low > 300;  // one line per decade is enough
   for (double decade = 1e-6; decade < 1e6; decade *= 10) {
     for (const double m : {1.0, 2.0, 5.0}) {
       const double v = decade * m;
@@ -72,7 +72,7 @@ std::string accuracy_panel(const History& h, double epochs) {
     lowest = std::min(lowest, e.accuracy);
     best = std::max(best, e.accuracy);
   }
-  // From a round number below the first epoch, never a sliver: at least two points tall.
+  // Begins at a round number below the first epoch. Spans at least two points.
   const double span = std::max(2.0, 100 - 100 * lowest);
   const double step = span > 40 ? 20 : span > 20 ? 10 : span > 8 ? 5 : span > 4 ? 2 : 1;
   const double low = std::max(0.0, std::floor((100 - span - step / 4) / step) * step);

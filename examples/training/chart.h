@@ -1,4 +1,4 @@
-// The picture of a run: loss and accuracy curves, and below them what the network learnt.
+// Draws loss and accuracy curves and, below, what the network learnt.
 #pragma once
 
 #include <string>

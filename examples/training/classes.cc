@@ -41,7 +41,7 @@ nn::Parameters initialized(nn::Sequential& net, nn::Planned* planned, Context c,
   return planned ? planned->parameters() : net.parameters();
 }
 
-// The same batches in both cases.
+// Both loaders give the same batches.
 std::variant<data::DataLoader, data::Prefetcher> make_loader(const Classifier::Setup& setup,
                                                              const Options& o, Context c) {
   if (setup.workers == 0)
@@ -182,7 +182,7 @@ std::vector<Prediction> pick(nn::Block& net, const data::Dataset& test, Context 
     const auto best = std::max_element(row, row + 10);
     Prediction d{{}, labels[static_cast<size_t>(i)], static_cast<int>(best - row), *best};
     const bool is_right = d.label == d.guess;
-    // One of each class in turn among those it gets right.
+    // The right answers go through the classes in turn.
     if (is_right && (right.size() >= 11 || d.label != static_cast<int>(right.size() % 10)))
       continue;
     d.image = images[i].to_vector<float>();

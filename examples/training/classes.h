@@ -1,4 +1,4 @@
-// What programs that tell classes apart have in common: their step, their score, their pictures.
+// Training step, score and pictures shared by programs that train a classifier.
 #pragma once
 
 #include <functional>
@@ -19,37 +19,37 @@
 
 namespace training {
 
-// A network that is initialized and trained to tell the classes of `train` apart, with
-// SoftmaxCrossEntropyLoss and SGD, as the options say: on one context, or by a plan.
+// Trains a network on `train` with SoftmaxCrossEntropyLoss and SGD, on one context or by a plan.
 class Classifier {
  public:
   struct Setup {
-    std::string program, network, data;  // names, for people
+    std::string program, network, data;  // printed names
     locus::nn::Sequential& net;
     locus::data::Dataset train, test;
     locus::data::Transform transform = {};  // of the training images
-    int workers = 0;                        // threads that apply it; 0: the context itself
+    int workers = 0;                        // threads that apply it; 0: the context applies it
   };
-  // Prints what it is about to do.
+  // Initializes the network and prints the settings.
   Classifier(const Setup& setup, const Options& options);
 
-  // The program's exit status, see train() in run.h.
+  // Returns the program's exit status (run.h).
   int train(const std::function<Strip()>& strip,
             const std::function<void(int64_t step)>& after = {});
 
-  // Where batches go, and the network that takes them: what a plan made of it, where there is one.
+  // The context for batches, and the network: with a plan, the Planned.
   locus::Context context() const { return context_; }
   locus::nn::Block& net() const;
-  // All contexts and the plan, where there is one: "data over 2; gpu(0), gpu(1): NVIDIA H200".
+  // Contexts and plan: "data over 2; gpu(0), gpu(1): NVIDIA H200".
   std::string where() const;
   int64_t steps() const { return steps_; }  // of all epochs
   locus::nn::TrainStep& compiled() { return compiled_; }
-  // The mean loss and the share of right classes over the test set.
+  // Mean loss and accuracy over the test set.
   Score score();
 
  private:
   locus::Tensor step(const locus::Tensor& data, const locus::Tensor& label);
-  // Its halves: the second is not compiled where ranks meet in it.
+  // The halves of step(). With several ranks, update() is not compiled, because it synchronizes
+  // ranks.
   locus::Tensor backward(const locus::Tensor& data, const locus::Tensor& label);
   void update(int64_t batch);
 
@@ -64,15 +64,15 @@ class Classifier {
   locus::nn::TrainStep compiled_;
 };
 
-// Eleven of the first 2000 test digits: those that the network gets wrong and is surest of among
-// them, and one of each class that it gets right. `test` has images of 784 pixels in any shape.
+// Eleven of the first 2000 test digits: up to four wrong answers of the highest confidence, and
+// right answers for the classes in turn. `test` has images of 784 pixels in any shape.
 Strip digits_strip(locus::nn::Block& net, const locus::data::Dataset& test, locus::Context c);
 
-// How often which class was taken for which: rows are labels, columns answers, the darker the more.
+// Counts of answers: rows are labels, columns answers; darker means more.
 Strip confusion_strip(locus::nn::Block& net, const locus::data::Dataset& test, locus::Context c,
                       const std::vector<std::string>& classes);
 
-// The body of main(): what `run` throws is printed with the program's name.
+// The body of main(): prints exceptions with the program's name.
 int guarded(const std::string& program, const std::function<int()>& run);
 
 }  // namespace training

@@ -24,8 +24,8 @@ struct Point {
 };
 using Stroke = std::vector<Point>;
 
-// Control points in a box of width and height 2, y downwards; a smooth curve goes through them.
-// Several shapes a digit: people write 1, 4 and 7 in more than one way.
+// Control points of smooth curves in a box of width and height 2, y downwards. Digits such as 1, 4
+// and 7 have several shapes.
 const std::vector<std::vector<std::vector<Stroke>>> kDigits = {
     {{{{0.1, -1}, {-.6, -.6}, {-.7, .2}, {-.3, .9}, {.3, .9}, {.7, .2}, {.6, -.6}, {0.05, -1}}}},
     {{{{0, -1}, {0, 0}, {0, 1}}}, {{{-.4, -.55}, {0, -1}}, {{0, -1}, {.02, 0}, {0, 1}}}},
@@ -141,7 +141,7 @@ namespace {
 
 Digits read_digits(const std::string& folder, uint64_t seed) {
   namespace fs = std::filesystem;
-  const auto is_whole = [](const fs::path& f) {  // an unfinished download does not count
+  const auto is_whole = [](const fs::path& f) {  // ignores an unfinished download
     return std::ranges::all_of(std::array{"train-images-idx3-ubyte", "train-labels-idx1-ubyte",
                                           "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"},
                                [&](const std::string& name) {

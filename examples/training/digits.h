@@ -1,5 +1,5 @@
-// Handwritten-looking digits without a download: strokes with random slant, size, position,
-// thickness, wobble and noise. The same seed draws the same digits on every machine.
+// Draws digits like handwriting: strokes with random slant, size, position, thickness, wobble and
+// noise. The same seed gives the same digits on every machine.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,13 @@
 
 namespace training {
 
-// Of --data.
+// The help of --data.
 inline constexpr const char* kDigitsHelp =
     "folder with the four MNIST files (default: data/mnist when it is there, else digits drawn by "
     "this program)";
 
-// MNIST from `folder`; if that is empty, from data/mnist when all its files are there; else drawn
-// digits. Images are (N, 784), labels (N,), on cpu(0). Ranks load together: however long one takes,
-// the others wait.
+// MNIST from `folder`. If `folder` is empty: from data/mnist if all its files exist, else drawn
+// digits. Images are (N, 784), labels (N,), on cpu(0). All ranks call it; they wait for each other.
 struct Digits {
   locus::data::Dataset train, test;
   std::string name;

@@ -1,4 +1,4 @@
-// What a training run leaves behind: numbers, a table, a CSV file and a picture.
+// The results of a training run: numbers, a table, a CSV file and a picture.
 #pragma once
 
 #include <string>
@@ -10,17 +10,17 @@ struct Epoch {
   int number = 0;       // from 1
   long long steps = 0;  // since the start of the run
   double train_loss = 0, test_loss = 0;
-  double accuracy = 0;                         // on the test images, 0 to 1; NaN: not asked for
+  double accuracy = 0;                         // on the test images, 0 to 1; NaN: none
   double learning_rate = 0;                    // of the last step
   double seconds = 0, samples_per_second = 0;  // of training, without the test
 };
 
 struct LossPoint {
   double epoch;  // 1.5: half of the second epoch is done
-  double loss;   // mean over the steps since the point before
+  double loss;   // mean over the steps since the last point
 };
 
-// The training loss as a curve of about 150 points, however long the run is.
+// The training loss as a curve of about 150 points for any length of run.
 class LossCurve {
  public:
   LossCurve(long long steps_per_epoch, int epochs)
@@ -47,7 +47,7 @@ std::vector<double> state_of(const std::vector<Epoch>& epochs);
 std::vector<Epoch> epochs_of(const std::vector<double>& state);
 
 std::string table(const History& history);
-// Writes a temporary file and renames it. Throws std::runtime_error naming the file.
+// Writes a temporary file and renames it. std::runtime_error names the file.
 void write_csv(const History& history, const std::string& path);
 
 }  // namespace training

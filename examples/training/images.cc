@@ -8,7 +8,7 @@
 
 namespace training {
 
-// Ink in five levels, each one path of horizontal runs: small files.
+// Small files: ink in five levels, each one path of horizontal runs.
 std::string gray_image(const std::vector<float>& pixels, int height, int width, double x, double y,
                        double size) {
   std::string s = fmt::format(

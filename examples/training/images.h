@@ -1,4 +1,4 @@
-// Pictures within pictures.
+// Images as SVG.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace training {
 
-// Gray values in [0, 1], dark for 1, row by row, in a box `size` wide at (x, y). Sharp at any size.
+// Gray values in [0, 1], dark for 1, row by row, in a box `size` wide at (x, y). A vector graphic.
 std::string gray_image(const std::vector<float>& pixels, int height, int width, double x, double y,
                        double size);
 

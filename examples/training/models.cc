@@ -29,8 +29,8 @@ nn::Conv2D convolution(int64_t channels, int64_t kernel, int64_t stride) {
   return {channels, kernel, {.strides = stride, .padding = kernel / 2, .use_bias = false}};
 }
 
-// Blocks of two 3x3 convolutions with as many channels each; the first one strides, with a 1x1
-// convolution in the shortcut, unless stride is 1.
+// Blocks of two 3x3 convolutions with equal channels. Unless stride is 1, the first block strides
+// and has a 1x1 convolution in the shortcut.
 template <class Norm>
 void add_blocks(nn::Sequential& net, int blocks, int64_t channels, int64_t stride) {
   for (int i = 0; i < blocks; ++i, stride = 1) {

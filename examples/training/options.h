@@ -1,4 +1,4 @@
-// What the command lines of the training programs have in common.
+// Options shared by the training programs.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@ namespace training {
 struct Options {
   std::string context = "best";
   std::string plan;  // a file (nn/plan.h); empty: all on the context
-  std::string data;  // empty: the folder that the program knows, when it is there, else drawn
+  std::string data;  // empty: the program's default folder if it exists, else drawn
   int epochs = 5;
   int64_t batch_size = 64;
   double lr = 0.1, momentum = 0.9, wd = 0;
   std::string schedule = "cosine";
   int64_t warmup = 0;  // steps
-  double clip = 0;     // of the norm of a sample's mean gradient; 0: none
+  double clip = 0;     // limits the norm of a sample's mean gradient; 0: none
   std::string dtype = "f32";
   uint64_t seed = 7;
   bool compile = false;
@@ -38,23 +38,23 @@ struct Options {
 // `data_help`: of --data. Defaults are those of `options`.
 void add_options(CLI::App& app, Options& options, const std::string& data_help);
 void add_sgd(CLI::App& app, Options& options);
-// Ends the program when the arguments ask for it, or are wrong.
+// Ends the program if the arguments ask for it or are wrong.
 void parse(CLI::App& app, int argc, char** argv);
 
-// "cosine schedule, batch 64, seed 7", and what else is not as it is by default.
+// "cosine schedule, batch 64, seed 7", and other options that differ from the default.
 std::string describe(const Options& options);
 
-// Joins the ranks, where the options say so: call it first. Ranks but the first print no more.
-// Error where several were started, and the options do not.
+// Call it first. With --distributed, joins the ranks; only rank 0 prints from then on. Error if
+// several were started without --distributed.
 void join(const Options& options);
 
-// Where to run, checked: a context that is not there fails here, before anything else is done.
+// The context to run on. Error if it does not exist.
 locus::Context choose_context(const Options& options);
-// Fails now rather than after the training when the results could not be written.
+// Throws before the training if results could not be written.
 void check_writable(const Options& options);
 void check_folder_of(const std::string& option, const std::string& file);
 
-// For Trainer::set_schedule(), of a run of so many steps.
+// For Trainer::set_schedule(); `steps` of the run.
 locus::optim::LRScheduler make_schedule(const Options& options, int64_t steps);
 
 }  // namespace training

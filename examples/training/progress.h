@@ -1,4 +1,4 @@
-// Progress of an epoch: a bar on a terminal, a few plain lines elsewhere.
+// Progress of an epoch: a bar on a terminal, else a few lines.
 #pragma once
 
 #include <chrono>
@@ -14,12 +14,12 @@ class Progress {
  public:
   Progress(int epochs, int64_t samples_per_epoch);
 
-  // `seconds`: that the epoch took before, in another process.
+  // `seconds`: time the epoch took in an earlier process.
   void start(int epoch, double seconds = 0);
-  void show(int64_t samples, double loss);  // so far in this epoch; redraws when it is time
-  // The epoch's closing line takes the bar's place.
+  void show(int64_t samples, double loss);  // so far in this epoch; redraws at intervals
+  // The epoch's closing line replaces the bar.
   void finish(const std::string& line);
-  void clear();  // wipes the bar
+  void clear();  // erases the bar
 
   double seconds() const;  // since start()
 
@@ -39,8 +39,8 @@ struct Diverged {
   double loss = 0;
 };
 
-// The losses of the last steps, left on their device until someone looks: reading every step would
-// make the host wait for each.
+// The losses of the last steps, kept on their device. Reading every step would make the host wait
+// for each.
 class LossLog {
  public:
   static constexpr int64_t kInterval = 50;  // steps
@@ -55,7 +55,7 @@ class LossLog {
   // Since reset().
   double mean() const { return samples_ == 0 ? 0 : sum_ / static_cast<double>(samples_); }
   void reset();
-  // For checkpoints; nothing may wait to be read.
+  // For checkpoints; call read() first.
   std::vector<double> state() const;
   void set_state(const std::vector<double>& state);
 

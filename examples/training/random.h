@@ -1,4 +1,4 @@
-// Random numbers for drawn data: the same on every machine.
+// Random numbers for drawn data: equal on every machine.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace training {
 
-// SplitMix64: one multiplication-free state step, the same everywhere (std distributions differ).
+// SplitMix64, because std distributions differ between machines.
 class Random {
  public:
   explicit Random(uint64_t seed) : state_(seed) {}

@@ -37,7 +37,7 @@ class Session {
 
   int train() {
     const int status = train_on();
-    cluster::barrier();  // no rank's status ends the others before they say theirs
+    cluster::barrier();  // no rank exits before the others have printed
     return status;
   }
 
@@ -64,7 +64,7 @@ class Session {
 
   static bool is_root() { return cluster::rank() == 0; }
 
-  // True when it was asked to end within the epoch.
+  // Returns true if a signal ended the run within the epoch.
   bool train_epoch(auto& loader, const StopRequest& stop) {
     progress_.start(epoch_, seconds_before_);
     for (auto [data, label] : loader) {
@@ -73,7 +73,7 @@ class Session {
       samples_ += data.shape()[0] * cluster::size();
       if (run_.after) run_.after(step_);
       if (losses_.due()) report();
-      if (step_ % steps_ == 0) continue;  // the end of the epoch is about to be written
+      if (step_ % steps_ == 0) continue;  // finish_epoch() writes the checkpoint
       const bool due = options_.checkpoint_every > 0 && step_ % options_.checkpoint_every == 0;
       if (cluster::size() == 1 || step_ % kListens == 0) listen(stop);
       const bool ends = stop_ != 0;
@@ -86,7 +86,7 @@ class Session {
     return false;
   }
 
-  // A signal to one rank is one to all. They meet for that every so many steps.
+  // A signal to one rank stops all. Ranks exchange signals every kListens steps.
   static constexpr int64_t kListens = 10;
   void listen(const StopRequest& stop) {
     stop_ = static_cast<int>(cluster::all_reduce(stop.signal(), ReduceOp::max));
@@ -100,7 +100,7 @@ class Session {
   void finish_epoch() {
     const double seconds = progress_.seconds(), rate = static_cast<double>(run_.samples) / seconds;
     Score score = run_.evaluate();
-    score.loss = cluster::all_reduce(score.loss, ReduceOp::max);  // all go on, or none
+    score.loss = cluster::all_reduce(score.loss, ReduceOp::max);  // all ranks go on, or none
     if (!std::isfinite(score.loss)) throw Diverged{step_, score.loss};
     history_.epochs.push_back({epoch_, step_, losses_.mean(), score.loss, score.accuracy,
                                run_.trainer.learning_rate(), seconds, rate});
@@ -113,14 +113,13 @@ class Session {
     samples_ = 0;
     seconds_before_ = 0;
     const std::exception_ptr unsaved = save();
-    ++epoch_;  // what a checkpoint goes on with
+    ++epoch_;  // a resumed run begins with the next epoch
     checkpoint();
     --epoch_;
     if (unsaved && epoch_ == options_.epochs) std::rethrow_exception(unsaved);
   }
 
-  // What went wrong. Training goes on: a later epoch may find room, and a checkpoint elsewhere
-  // does.
+  // Returns the error. Training goes on: a later epoch or a checkpoint may succeed.
   std::exception_ptr save() {
     if (options_.save.empty()) return nullptr;
     try {
@@ -134,7 +133,7 @@ class Session {
     }
   }
 
-  // Where the run is, as numbers. The losses of the last steps are read first.
+  // The position in the run, as numbers. All losses must have been read.
   checkpoint::Part progress_part() {
     return {"progress",
             [this] {
@@ -167,7 +166,7 @@ class Session {
             }};
   }
 
-  // The options that a resumed run must have in common with the one before.
+  // Options that a resumed run must share with the run before.
   static constexpr const char* kNames[] = {"--batch-size", "--lr",       "--momentum",
                                            "--wd",         "--clip",     "--seed",
                                            "--warmup",     "--schedule", "--dtype"};
@@ -213,7 +212,7 @@ class Session {
     fmt::print("resumed   {}, after {} steps\n\n", loaded->path, step_);
   }
 
-  // Training goes on when it cannot be written.
+  // If writing fails, training goes on.
   void checkpoint() {
     if (options_.checkpoint.empty()) return;
     if (!losses_.empty()) report();
@@ -281,10 +280,10 @@ class Session {
   LossLog losses_;
   LossCurve curve_;
   int epoch_ = 1, saved_epoch_ = 0;
-  int64_t step_ = 0, samples_ = 0;  // all, and of this epoch
+  int64_t step_ = 0, samples_ = 0;  // of the run; of this epoch
   double seconds_before_ = 0;
-  int stop_ = 0;            // a signal that asks for the end
-  std::string checkpoint_;  // the last one written, and of which step
+  int stop_ = 0;            // a signal that ends the run
+  std::string checkpoint_;  // the last one written, at step kept_
   int64_t kept_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// The training loop that the programs share: epochs over a loader, progress, history, checkpoints,
-// and an end that can be asked for at any moment.
+// The training loop of the programs: epochs over a loader, progress, history, checkpoints, and a
+// clean end after a signal.
 #pragma once
 
 #include <functional>
@@ -26,29 +26,28 @@ struct Score {
 struct Run {
   using Loader = std::variant<locus::data::DataLoader*, locus::data::Prefetcher*>;
 
-  std::string program, network, data;  // names, for people
+  std::string program, network, data;  // printed names
   std::string where;                   // describe_contexts()
   locus::nn::Block& net;
   locus::nn::Trainer& trainer;
   Loader loader;
   int64_t samples = 0;  // of an epoch
 
-  // One step of training, gradients and update, without waiting: the losses, (batch,).
+  // Computes gradients and updates, without waiting. Returns the losses, (batch,).
   std::function<locus::Tensor(const locus::Tensor& data, const locus::Tensor& label)> step;
   std::function<Score()> evaluate;               // after each epoch
   std::function<Strip()> strip = {};             // at the end, for --out
   std::function<void(int64_t step)> after = {};  // each step, counted from 1
 };
 
-// Trains as the options say, prints as it goes, and writes what they ask for. Returns the program's
-// exit status: 1 when the loss became NaN or infinite, 128 + the signal that ended it. Of several
-// ranks, which all call it, the first prints and writes.
-// A run that is resumed must have the options of the run before, else Error names the first that
-// differs; with more epochs it goes on for longer.
+// Trains, prints progress, and writes the requested files. Returns the exit status: 1 if the loss
+// became NaN or infinite, 128 + the signal that ended it. All ranks call it; rank 0 prints and
+// writes. A resumed run needs the options of the run before, else Error names the first that
+// differs; it may have more epochs.
 int train(const Run& run, const Options& options);
 
-// "gpu(0), NVIDIA H200", of more than two "4 contexts, NVIDIA H200"; of ranks, what the first has:
-// "4 ranks, the first on gpu(0), NVIDIA H200".
+// "gpu(0), NVIDIA H200"; more than two: "4 contexts, NVIDIA H200"; with ranks: "4 ranks, the first
+// on gpu(0), NVIDIA H200".
 std::string describe_contexts(const std::vector<locus::Context>& contexts);
 
 }  // namespace training

@@ -1,6 +1,5 @@
-// Coloured shapes in ten classes, drawn: a small stand-in for photographs. Each has a position,
-// size, turn, color, background and noise of its own. The same seed draws the same on every
-// machine.
+// Draws coloured shapes of ten classes, a small stand-in for photographs. Position, size, turn,
+// color, background and noise are random. The same seed gives the same images on every machine.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +17,8 @@ const std::vector<std::string>& shape_names();
 // turn.
 locus::data::Dataset draw_shapes(int64_t count, uint64_t seed);
 
-// CIFAR-10 from `folder`; if that is empty, from data/cifar-10-batches-bin when it is there; else
-// drawn shapes. Ranks load together: however long one takes, the others wait.
+// CIFAR-10 from `folder`. If `folder` is empty: from data/cifar-10-batches-bin if it exists, else
+// drawn shapes. All ranks call it; they wait for each other.
 struct Images {
   locus::data::Dataset train, test;
   std::string name;

@@ -1,12 +1,12 @@
-// SIGINT and SIGTERM as a request: the step that runs is finished first. A second one ends the
-// process at once.
+// SIGINT and SIGTERM become a request: the current step finishes. A second signal of the same kind
+// ends the process.
 #pragma once
 
 #include <csignal>
 
 namespace training {
 
-// While it lives. One at a time.
+// Active while it lives; one at a time.
 class StopRequest {
  public:
   StopRequest();
