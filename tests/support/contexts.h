@@ -1,4 +1,4 @@
-// What tests run on: every context this machine has, and exact ways to look at tensors.
+// The contexts that tests run on, and exact comparisons of tensors.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -12,14 +12,14 @@
 
 namespace locus::test {
 
-// cpu(0) and every gpu(i) there is, emulated ones included.
+// cpu(0) and all GPUs, emulated ones included.
 inline std::vector<Context> contexts() {
   std::vector<Context> list{cpu(0)};
   for (Context c : gpus(num_gpus())) list.push_back(c);
   return list;
 }
 
-// Contexts that refuse each other: those above and cpu(1), so that there are always two.
+// At least two contexts whose tensors cannot be mixed: contexts() and cpu(1).
 inline std::vector<Context> distinct_contexts() {
   std::vector<Context> list = contexts();
   list.insert(list.begin() + 1, cpu(1));
@@ -28,22 +28,21 @@ inline std::vector<Context> distinct_contexts() {
 
 inline bool emulated_gpus() { return num_gpus() > 0 && context_info(gpu(0)).emulated; }
 
-// Of them cpu(0), the first GPU and the last. For walks over a table, since GPUs are alike.
+// cpu(0), the first and the last GPU, for walks over tables.
 inline std::vector<Context> end_contexts() {
   std::vector<Context> list = contexts();
   if (list.size() > 3) list.erase(list.begin() + 2, list.end() - 1);
   return list;
 }
 
-// One context for each set of kernels: cpu(0), and gpu(0) unless it is emulated, where it runs the
-// kernels of cpu(0). For long tests of numbers.
+// One context per set of kernels, for long numeric tests. An emulated GPU runs cpu(0)'s kernels.
 inline std::vector<Context> kernel_contexts() {
   std::vector<Context> list{cpu(0)};
   if (num_gpus() > 0 && !emulated_gpus()) list.push_back(gpu(0));
   return list;
 }
 
-// The test ends here unless there are n GPUs, real or emulated; unless they are emulated.
+// Skip the test without n GPUs, real or emulated; without emulated GPUs.
 #define LOCUS_NEEDS_ANY_GPUS(n)                                                  \
   if (locus::num_gpus() < (n))                                                   \
   GTEST_SKIP() << "needs " << (n)                                                \
@@ -56,7 +55,7 @@ inline std::vector<Context> kernel_contexts() {
 
 inline std::vector<double> values(const Tensor& x) { return x.to_vector<double>(); }
 
-// The message of the exception of type E that f throws; a failure when it throws none.
+// The message of the exception of type E that f throws. If f throws none, the test fails.
 template <class E, class F>
 std::string message_of(F&& f) {
   try {

@@ -1,4 +1,4 @@
-// For tests of the lines that errors name.
+// Checks the source lines that errors name.
 #pragma once
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 
 #include "tests/support/contexts.h"
 
-// The call throws an Error whose text ends with this file and line, and names no other line.
+// The call throws an Error that ends with this file and line and names no other line.
 #define EXPECT_NAMES_ITS_LINE(...)                                                                 \
   do {                                                                                             \
     const std::string at = " (at " + std::string(__FILE__) + ":" + std::to_string(__LINE__) + ")"; \

@@ -1,4 +1,3 @@
-// Where a test, or a benchmark, keeps its files.
 #pragma once
 
 #include <cstdlib>
@@ -10,7 +9,7 @@
 
 namespace locus::test {
 
-// A new directory among temporary ones, which no other run has; gone with this.
+// A new temporary directory, removed by the destructor.
 class Folder : NonCopyable {
  public:
   Folder() : path(made()) {}

@@ -1,4 +1,4 @@
-// Counts what an op launches on the CPU in f32, by standing in for its kernel.
+// Counts an op's launches on the CPU in f32: replaces its kernel.
 #pragma once
 
 #include <locus/core/op.h>

@@ -1,5 +1,4 @@
-// Time in tests: streams that are late, so that an order that is missing shows, links that are
-// slow, and waiting that ends.
+// Delayed streams, which reveal missing ordering; slow links; waits with a time limit.
 #pragma once
 
 #include <atomic>
@@ -16,8 +15,7 @@
 
 namespace locus::test {
 
-// True as soon as done() is; false when it is not within half a minute, so that a test fails
-// instead of standing still.
+// Polls done() for at most half a minute, so that a test fails instead of hanging.
 template <class F>
 bool eventually(F&& done) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
@@ -35,7 +33,7 @@ inline void spin() {
   while (std::chrono::steady_clock::now() < end) continue;
 }
 
-// Later work on s starts kDelay later. The host's own stream has nothing to delay.
+// Later work on s starts kDelay later. No effect on the host's own stream.
 inline void delay(StreamView s) {
   if (s.id == 0) return;
   if (context_info(s.context).emulated) {
@@ -50,8 +48,8 @@ inline void delay(StreamView s) {
 #endif
 }
 
-// Later work on a GPU's stream starts when the gate is opened; destroying it opens it and waits for
-// that work.
+// Later work on a GPU's stream starts when the gate is opened. The destructor opens it and waits
+// for that work.
 class Gate {
  public:
   explicit Gate(StreamView s) : stream_(s) {
@@ -85,12 +83,13 @@ class Gate {
   std::atomic<bool> open_{false};
 };
 
-// A megabyte takes 50 ms and a little.
+// With kSlow a megabyte takes a little over 50 ms.
 inline constexpr int64_t kMegabyte = 250000;  // floats
 inline constexpr emulated::LinkModel kSlow{
     .h2d = 0.02, .d2h = 0.02, .peer = 0.02, .latency_us = 100};
 
-// Links of emulated GPUs for a scope, or none. The model changes while nothing is under way.
+// Sets the link model of emulated GPUs for a scope. Waits first, because the model may change only
+// while devices are idle.
 class LinkModelScope {
  public:
   explicit LinkModelScope(const std::optional<emulated::LinkModel>& model)
