@@ -7,7 +7,7 @@ namespace {
 
 constexpr Real kPi = 3.14159265358979323846264338327950288L;
 
-// f of one number, or of one and the op's attributes.
+// f of one number, or of a number and the op's attributes.
 template <class A = NoAttrs, class F>
 Reference unary(std::string op, F f) {
   return each_exact(reference<A>(std::move(op), [f](const Arrays& in, const A& a) -> Arrays {
@@ -46,7 +46,7 @@ Reference of_kinds(std::string op, F f) {
       }));
 }
 
-// f of the inputs and numbers of three operands.
+// f of three operands, each an input or a number.
 template <class F>
 Reference ternary(std::string op, F f) {
   return each_exact(reference<TernaryAttrs>(
@@ -68,11 +68,11 @@ Real softplus(Real x) {
   if (std::isnan(x)) return x;
   return x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x));
 }
-// x times a share of it that is 0 at -inf, where the product has the limit 0.
+// x times a share that is 0 at -inf, where the product's limit is 0.
 Real gated(Real x, Real share) { return x == -kInf ? 0 : x * share; }
 // x times a density that vanishes faster than x grows.
 Real bell(Real x, Real density) { return density == 0 ? 0 : x * density; }
-// The wrapped product of 64-bit integers is exact in a Real only as bits.
+// Wraps as 64 bits: a Real does not hold the whole product.
 Real whole_power(Real x, Real y) {
   if (y < 0) return x == 1 ? 1 : x == -1 ? (std::fmod(y, 2) == 0 ? 1 : -1) : 0;
   uint64_t result = 1;

@@ -4,7 +4,7 @@
 namespace locus::test {
 namespace {
 
-// The place that an index of an axis of n elements means.
+// The place of an index on an axis of n elements.
 int64_t resolved(Real index, int64_t n, int mode) {
   const auto i = static_cast<int64_t>(index);
   if (mode == 1) return i < 0 ? 0 : i < n ? i : n - 1;
@@ -24,7 +24,7 @@ std::vector<int64_t> taken_shape(const std::vector<int64_t>& data, const std::ve
   return shape;
 }
 
-// Calls f with each place of what take gives, and that place's origin in the data.
+// Calls f with each place of take's result, and its origin in the data.
 void each_taken(const std::vector<int64_t>& data, const Arrays& ids, const TakeAttrs& a,
                 const std::function<void(const Place&, const Place&)>& f) {
   const auto rank = static_cast<size_t>(ids[0].rank());
@@ -45,7 +45,7 @@ void each_taken(const std::vector<int64_t>& data, const Arrays& ids, const TakeA
 }
 Arrays from(const Arrays& in, int64_t first) { return {in.begin() + first, in.end()}; }
 
-// The place in the data of each element that pick takes, by the element's number.
+// The place in the data of each element that pick takes.
 std::vector<Place> picked(const std::vector<int64_t>& data, const Array& ids, const PickAttrs& a) {
   const auto axis = static_cast<size_t>(a.axis);
   std::vector<int64_t> others = data;

@@ -8,7 +8,7 @@ namespace {
 
 enum class Over { rows, channels };
 
-// Which statistic each element of the data has a part in, and its channel.
+// The statistic and the channel of each element.
 struct Groups {
   const Array& x;
   const NormAttrs& a;

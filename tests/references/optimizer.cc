@@ -1,4 +1,4 @@
-// The optimizers' updates as MXNet's formulas have them (ops/optim.h).
+// Optimizer updates by MXNet's formulas (ops/optim.h).
 #include <algorithm>
 
 #include <locus/ops/optim_numbers.h>
@@ -81,7 +81,7 @@ void adadelta(const AdaDeltaUpdate& u, Real& w, Real g, Real* s) {
   mix(s[1], u.rho, delta * delta);
   w -= u.lr * (delta + u.wd * w);
 }
-// sqrt(n + g^2) - sqrt(n) without the difference of numbers near each other.
+// Avoids cancellation in sqrt(n + g^2) - sqrt(n).
 void ftrl(const FtrlUpdate& u, Real& w, Real g, Real* s) {
   g = clipped(u, g);
   const Real before = std::sqrt(s[1]);
@@ -106,7 +106,6 @@ void lion(const LionUpdate& u, Real& w, Real g, Real* s) {
   mix(s[0], u.beta2, g);
 }
 
-// A tensor of a call: its weight, gradient and states.
 struct Updated {
   Array w, g;
   std::vector<Array> s;

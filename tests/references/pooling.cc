@@ -17,13 +17,13 @@ struct Windows {
       int64_t& n = y[first + i];
       const int64_t padded = n + 2 * a.padding[i], more = padded - a.window[i];
       const int64_t steps = (a.ceil_mode ? more + a.stride[i] - 1 : more) / a.stride[i];
-      // No window begins in the padding behind the data.
+      // No window begins in the padding after the data.
       const bool outside = a.ceil_mode && steps * a.stride[i] >= n + a.padding[i];
       n = a.adaptive ? a.result[i] : steps + (outside ? 0 : 1);
     }
     return y;
   }
-  // Where the window of a result begins and ends, padding included.
+  // Begin and end of a result's window, padding included.
   struct Bounds {
     int64_t begin, end;
   };

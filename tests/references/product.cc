@@ -1,4 +1,4 @@
-// Products of matrices, convolutions and what is done to many tensors at once.
+// Matrix products, convolutions, and ops on many tensors.
 #include <locus/ops/convolution/convolution_kernel.h>
 #include <locus/ops/matmul_attrs.h>
 #include "tests/references/reference.h"

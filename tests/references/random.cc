@@ -1,4 +1,4 @@
-// Philox 4x32-10 (Salmon et al. 2011) and what the distributions make of its words.
+// Philox 4x32-10 (Salmon et al. 2011) and the distributions.
 #include <locus/ops/random/random_kernel.h>
 #include "tests/references/reference.h"
 
@@ -23,7 +23,7 @@ std::vector<uint32_t> words(const PhiloxKey& key, size_t n) {
   }
   return all;
 }
-// As fractions of their range, in [0, 1): one word each, or two where `wide`, of so many bits.
+// Fractions in [0, 1) of `bits` bits, from one word each, or two if `wide`.
 std::vector<Real> fractions(const PhiloxKey& key, size_t n, bool wide, int bits) {
   const std::vector<uint32_t> w = words(key, wide ? 2 * n + 2 : n + 2);
   std::vector<Real> all;
@@ -34,7 +34,7 @@ std::vector<Real> fractions(const PhiloxKey& key, size_t n, bool wide, int bits)
   return all;
 }
 
-// f fills the values of an array, of which some attributes tell the shape and dtype.
+// f fills the values of an array with the shape and dtype of the attributes.
 template <class F>
 Reference drawn(std::string op, F f) {
   return reference<RandomAttrs>(std::move(op), [f](const Arrays&, const RandomAttrs& a) -> Arrays {

@@ -122,7 +122,7 @@ const References kReductions{{
                           }),
 }};
 
-// Softmax, along an axis: the rows of x, one after the other, as f makes them.
+// Applies f to each row of x along an axis.
 Array rows(const Array& x, int axis, const std::function<Values(const Values&, const Place&)>& f) {
   Array y = x;
   std::vector<int64_t> others = x.shape;
@@ -159,7 +159,7 @@ Reference of_rows(std::string op, F f) {
                      [&](const Values& v, const Place&) { return f(v, Real{a.temperature}); })};
       });
 }
-// f of a row of the first input, that of the second, and the temperature.
+// f of a row of each input and the temperature.
 template <class F>
 Reference of_two_rows(std::string op, F f) {
   return reference<SoftmaxAttrs>(

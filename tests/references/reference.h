@@ -1,7 +1,7 @@
-// References: what an op's results are by its mathematical definition, as loops over long double.
-// A reference shares no code with kernels, formulas or gradients. The registry walk compares each
-// op with its reference, and each gradient with differences of it. The built-in ops have theirs in
-// tests/references, a file a family. An op of a user has one in the file that tests it:
+// References: results of ops by their mathematical definition, as loops over long double. A
+// reference shares no code with kernels, formulas or gradients. The registry walk compares each op
+// with its reference, and each gradient with differences of the reference. References of built-in
+// ops are in tests/references, one file per family. For a user's op, define one in its test:
 //
 //   const References kReferences{{
 //       reference<AxpbyAttrs>("axpby", [](const Arrays& in, const AxpbyAttrs& k) {
@@ -27,7 +27,7 @@ using Place = std::vector<int64_t>;
 inline constexpr Real kNaN = std::numeric_limits<Real>::quiet_NaN();
 inline constexpr Real kInf = std::numeric_limits<Real>::infinity();
 
-// A tensor of the host, row-major. An integer of 64 bits fits a Real.
+// A host tensor, row-major. A Real holds every 64-bit integer.
 struct Array {
   std::vector<int64_t> shape;
   std::vector<Real> values;
@@ -57,13 +57,13 @@ void each_place(const std::vector<int64_t>& shape, F f) {
     if (i == 0) return;
   }
 }
-// The shape that two shapes are broadcast to, and x broadcast to a shape.
+// The broadcast shape of two shapes; x broadcast to a shape.
 std::vector<int64_t> common_shape(const std::vector<int64_t>& a, const std::vector<int64_t>& b);
 Array spread(const Array& x, const std::vector<int64_t>& shape);
-// f of each element, and of each two of arrays that are broadcast together.
+// f of each element; f of each pair after broadcasting.
 Array mapped(const Array& x, const std::function<Real(Real)>& f);
 Array combined(const Array& x, const Array& y, const std::function<Real(Real, Real)>& f);
-// What a tensor of dtype d holds of v: integers wrap, fractions are cut.
+// v as dtype d holds it: integers wrap, fractions are cut.
 Real held(Real v, DType d);
 inline Real real(const Scalar& s) {
   return s.kind() == Scalar::Kind::floating ? Real{s.floating()} : static_cast<Real>(s.integer());
@@ -72,18 +72,17 @@ inline Real real(const Scalar& s) {
 struct Reference {
   std::string op;
   std::function<Arrays(const Arrays& in, const Attrs& attrs)> apply;
-  // Nothing cancels in a result, so that each element is right by itself, however small.
+  // No cancellation in a result: each element has a small relative error.
   bool each_exact = false;
-  // The gradient is a difference of numbers near each other, times the head's: it is right to
-  // rounding errors of the head only.
+  // The gradient cancels: it is exact to rounding errors of the head only.
   bool slope_cancels = false;
   // The gradient reads the result, which may have rounded to 0.
   bool slope_of_result = false;
-  // f64 inputs are right between 2^-most and 2^most: there f64 holds their squares.
+  // f64 inputs are checked between 2^-most and 2^most, where f64 holds their squares.
   int most_exponent = 1024;
 };
 
-// f takes the inputs, and the attributes where the op has any.
+// f takes the inputs and, if the op has any, the attributes.
 template <class A = NoAttrs, class F>
 Reference reference(std::string op, F f) {
   return {std::move(op), [f](const Arrays& in, const Attrs& attrs) -> Arrays {
@@ -105,8 +104,7 @@ inline Reference within_exponents(int most, Reference r) {
   r.most_exponent = most;
   return r;
 }
-// The formula subtracts numbers near each other: a small result is right to rounding errors of
-// those.
+// The formula cancels: a small result is exact to rounding errors of its terms.
 inline Reference cancels(Reference r) {
   r.each_exact = false;
   return r;
@@ -116,10 +114,10 @@ inline Reference slope_cancels(Reference r) {
   return r;
 }
 
-// Adds references to those that find_reference() knows. Throws Error for an op that has one.
+// Adds references for find_reference(). Error if an op has one already.
 struct References {
   References(std::vector<Reference> references);
 };
-const Reference* find_reference(std::string_view op);  // nullptr when there is none
+const Reference* find_reference(std::string_view op);  // nullptr if there is none
 
 }  // namespace locus::test

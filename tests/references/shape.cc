@@ -7,7 +7,7 @@
 namespace locus::test {
 namespace {
 
-// Calls f with each place of a slice of a base of this shape, and its origin in the base.
+// Calls f with each place of a slice and its origin in the base.
 void each_sliced(const std::vector<int64_t>& slice, const std::vector<int64_t>& base,
                  const SlicePlace& a, const std::function<void(const Place&, const Place&)>& f) {
   each_place(slice, [&](const Place& p) {
@@ -116,7 +116,7 @@ const References kShape{{
                              if (a.has_last) y.values.back() = a.last;
                              return {y};
                            }),
-    // Samples of collectives are of a group of one, whose part is the whole.
+    // Samples of collectives use a group of one, which has the whole.
     same("all_reduce"),
     same("reduce"),
     same("reduce_scatter"),
