@@ -18,7 +18,7 @@ namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-// What lies at -inf, and at inf.
+// Values and slopes at -inf (low) and inf (high).
 struct Case {
   const char* name;
   Tensor (*op)(const Tensor&);
@@ -86,7 +86,6 @@ TEST(Activations, HaveTheirLimitsAtInfinityAndTheLargestNumbers) {
   }
 }
 
-// The second derivatives are the differences of the first ones.
 TEST(Activations, BendAsTheirSlopesChange) {
   const std::vector<double> at{-2.3, -.71, .44, 1.9, 7.};
   constexpr double kStep = 1e-5;

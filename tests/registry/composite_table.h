@@ -1,5 +1,5 @@
-// A sample of every composite: a function of ops/*.h that is made of other ops, beside an
-// independent formula on numbers of the host. What composites_test.cc walks.
+// Samples of every composite (a function of ops/*.h made of other ops) with an independent formula
+// on host numbers. composites_test.cc walks them.
 #pragma once
 
 #include <algorithm>
@@ -65,7 +65,7 @@ struct Composite {
   std::vector<DType> dtypes = kAll;
   std::optional<DType> result = {};  // unset: the dtype of the inputs
   bool view = false;
-  bool in_any_order = false;  // the result is random but for its order
+  bool in_any_order = false;  // only the order of the result is random
   double low = -2;            // of the inputs' values
 };
 inline void PrintTo(const Composite& f, std::ostream* os) { *os << f.name; }

@@ -1,6 +1,5 @@
-// Walks the composites: functions of ops/*.h that are made of other ops, beside an independent
-// formula. A function that is neither an op of the registry nor here makes
-// CompositeTable.HasEveryFunctionOfTheHeaders fail.
+// Compares composites (composite_table.h) with their formulas. A function of the headers that is
+// neither an op nor in the table fails CompositeTable.HasEveryFunctionOfTheHeaders.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -23,7 +22,7 @@
 namespace locus::test {
 namespace {
 
-// Walked elsewhere, and where.
+// Functions tested elsewhere.
 const std::map<std::string, const char*> kElsewhere = {
     {"array", "create_test.cc: from values of the host"},
     {"empty", "create_test.cc: its values are any"},
@@ -154,7 +153,7 @@ TEST_P(Composites, GradientsAgreeWithFiniteDifferences) {
 INSTANTIATE_TEST_SUITE_P(Functions, Composites, testing::ValuesIn(composites()),
                          [](const auto& p) { return std::string(p.param.name); });
 
-// Functions of ops/*.h that take or give tensors, but for `detail`.
+// Functions of ops/*.h that take or give tensors, except those in `detail`.
 std::set<std::string> functions_of_headers() {
   const std::regex line("^(?:inline )?(Tensor&?|Tensors|void) ([a-z_0-9]+)\\((.*)");
   std::set<std::string> all;

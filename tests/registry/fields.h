@@ -1,4 +1,4 @@
-// The fields of attributes, listed so that none is left out: the compiler counts them.
+// Lists of attribute fields. The compiler counts them, so none is left out.
 #pragma once
 
 #include <string>
@@ -24,7 +24,7 @@ template <class A, size_t... I>
 constexpr bool takes(std::index_sequence<I...>) {
   return requires { A{(static_cast<void>(I), Any())...}; };
 }
-// How many initialisers braces around an A take: one for a base, one for each element of an array.
+// The number of initialisers of an A: one for a base, one for each element of an array.
 template <class A, size_t N = 64>
 constexpr size_t count() {
   if constexpr (N == 0 || takes<A>(std::make_index_sequence<N>()))
@@ -35,7 +35,7 @@ constexpr size_t count() {
 template <class A, class T, class Owner>
 constexpr size_t elements(T Owner::*) {
   if constexpr (!std::is_same_v<A, Owner>)
-    return 0;  // the base counts them
+    return 0;  // counted as the base's
   else if constexpr (std::is_array_v<T>)
     return std::extent_v<T>;
   else
@@ -44,7 +44,7 @@ constexpr size_t elements(T Owner::*) {
 
 }  // namespace fields_detail
 
-// fields<A, bases>({"a", "b"}, &A::a, &A::b): those of the bases too, but for empty bases.
+// fields<A, bases>({"a", "b"}, &A::a, &A::b): includes fields of bases; empty bases need none.
 template <class A, size_t kBases, auto... Members>
 std::vector<Field> fields(std::vector<std::string> names) {
   namespace d = fields_detail;

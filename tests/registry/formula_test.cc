@@ -1,4 +1,4 @@
-// Formulas compile at run time, from the text that the library carries and nothing else.
+// Formulas compile at run time from the text in the library alone.
 #ifdef LOCUS_WITH_CUDA
 #include <cxxabi.h>
 #include <nvrtc.h>
@@ -94,10 +94,10 @@ TEST(Formula, CompilesAtRunTime) {
   compile(names_of<formula::kInts>(all), "int32_t");
 }
 
-TEST(Formula, OfF32HasNoDoubles) {  // CUDA's sine of large angles has
+TEST(Formula, OfF32HasNoDoubles) {  // except sines of large angles
   const std::string ptx = compile(names_of<formula::kFloats>(kLists), "float");
   EXPECT_THAT(ptx, testing::HasSubstr(".entry"));
-  // A register of doubles with a number is in use; "%fd<n>" declares them.
+  // A numbered register of doubles is in use; "%fd<n>" declares registers.
   std::smatch found;
   EXPECT_FALSE(std::regex_search(ptx, found, std::regex("%fd[0-9]")))
       << ptx.substr(ptx.rfind(".entry", static_cast<size_t>(found.position(0))), 200);

@@ -1,5 +1,5 @@
-// Walks the registry: every field of an op's attributes takes at least two values over the op's
-// samples, so that one that a kernel or a gradient ignores, or rounds, shows.
+// Every field of an op's attributes takes two values or more over the op's samples, so the walks
+// find a kernel or gradient that ignores or rounds it.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -42,7 +42,7 @@ void add_reductions(Known& all, formula::List<R...>) {
   (add_one(R()), ...);
 }
 
-// The numbers of an optimizer, which stand at the begin of its attributes.
+// The numbers at the beginning of an optimizer's attributes.
 template <class N, auto... Members>
 void add_numbers(Known& all, std::vector<std::string> names) {
   for (const char* each : {"lr", "wd", "rescale_grad", "clip_gradient"}) names.emplace_back(each);
@@ -164,7 +164,7 @@ Known known() {
   return all;
 }
 
-// Fields that an op does not read, since it shares its attributes with others.
+// Fields that an op does not read, because ops share attributes.
 bool is_unread(const std::string& op, const std::string& field) {
   const std::string at = op + "." + field;
   static const std::vector<std::string> all = {

@@ -1,5 +1,5 @@
-// Walks the gradients of the registry: each against differences of the op's reference, those of
-// gradients against differences of gradients.
+// Compares each gradient with differences of the op's reference, and gradients of gradients with
+// differences of gradients.
 #include <cmath>
 
 #include <locus/core/memory/storage.h>
@@ -10,7 +10,7 @@ namespace {
 
 class RegistryGradients : public RegistryWalk {
  protected:
-  // Calls f with each context, floating dtype and sample to differentiate.
+  // Calls f with each context, floating dtype and differentiable sample.
   template <class F>
   void each_sample(F f) {
     bool any = false;
@@ -45,7 +45,7 @@ class RegistryGradients : public RegistryWalk {
         for (size_t i = 0; i < dx.values.size(); ++i) {
           if (!std::isnan(right.doubt.values[i])) continue;
           ASSERT_NE(d, f64) << "the reference is not smooth at a sample";
-          right.values.values[i] = dx.values[i];  // where rounding put the input on an edge
+          right.values.values[i] = dx.values[i];  // rounding moved the input to an edge
         }
         EXPECT_EQ(difference(dx, right.values, {allowed, allowed}), "")
             << "gradient of input " << k;
@@ -92,7 +92,7 @@ TEST_P(RegistryGradients, OfTheSecondOrderAgreeWithDifferences) {
   }
 }
 
-// Gradients that grad() gives may be written to: nothing else is in their memory.
+// Results of grad() may be written, so they share no memory.
 TEST_P(RegistryGradients, HaveMemoryOfTheirOwn) {
   LOCUS_NEEDS_GRADIENT();
   each_sample([&](Context c, DType, const Sample& s) {

@@ -1,5 +1,5 @@
-// Walks the registry over each dtype's whole range: results and gradients that fit the dtype are
-// right, whatever their formulas come by on the way.
+// Walks the registry over each dtype's whole range. Results and gradients that fit the dtype are
+// right, even if intermediate values do not fit.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr DType kFloating[] = {f16, bf16, f32, f64};
 
-// Exponents from the least to the largest number, that of 1 among them.
+// Exponents from the least to the largest number, including 0.
 std::vector<int> exponents(DType d) {
   const Range r = range(d);
   const int step = d == f16 ? 3 : d == f64 ? 61 : 13;
@@ -24,7 +24,7 @@ std::vector<int> exponents(DType d) {
   return all;
 }
 
-// A sample with its floating inputs, or one of them, times 2^exponent, and who they are.
+// A sample with one or all floating inputs times 2^exponent, and their names.
 struct Scaled {
   Tensors in;
   std::string what;
@@ -58,7 +58,7 @@ bool is_step(const Op& op) {
          0;
 }
 
-// The ops that gradients are made of are walked as gradients.
+// Ops that compute gradients are walked as gradients.
 bool is_of_gradients(const Op& op) {
   const std::string_view name = op.name;
   return name.ends_with("_grad") || name.ends_with("_backward") || name.ends_with("_gather");
@@ -97,10 +97,10 @@ class RegistryRange : public RegistryWalk {
       return std::ranges::all_of(a.values, [most](Real v) { return !(std::fabs(v) > most); });
     });
   }
-  // Roundings of numbers below the normal ones; f16 is computed in f32.
+  // Rounding of subnormal numbers; f16 is computed in f32.
   static double slack(DType d) { return (d == f16 ? 2 : 64) * range(d).least; }
 
-  // Gradients in f64, added up along a direction, against differences of the reference.
+  // Compares gradients in f64, summed along a direction, with differences of the reference.
   void expect_sum(const Array& x, const Array& dx, const Slope& right, double head) {
     const std::vector<Real> direction = direction_of(x);
     Real sum = 0, size = 0;
@@ -109,7 +109,7 @@ class RegistryRange : public RegistryWalk {
       size += std::fabs(dx.values[i] * direction[i]);
     }
     const Real wanted = head * right.value, doubt = head * right.doubt;
-    // Where the reference tells nothing, or gradients do not fit.
+    // The reference is in doubt, or gradients do not fit.
     if (!std::isfinite(doubt) || std::fabs(wanted) < 10 * doubt) return;
     for (Real v : x.values)
       if (std::fabs(wanted) > std::fabs(v) * range(f64).most / 1024) return;
@@ -124,8 +124,8 @@ class RegistryRange : public RegistryWalk {
     return direction;
   }
 
-  // Gradients dx against the right ones, where those are no NaN and not above `most`. `nudged`
-  // gives the right ones of inputs that were rounded otherwise: dx may be as far off.
+  // Compares dx with the right gradients that are not NaN and at most `most`. `nudged` gives the
+  // right gradients of inputs with other rounding: dx may be as far off.
   void expect_near(const Array& dx, Array right, double most, const Near& near,
                    const std::function<Array()>& nudged) {
     const auto skip = [&](auto told) {
@@ -162,7 +162,7 @@ TEST_P(RegistryRange, HoldsItsResults) {
   });
 }
 
-// Doubles where the dtype is narrower. f64 gradients are compared with the reference themselves.
+// Converts narrower floating dtypes to f64. f64 gradients are compared with the reference.
 Tensors widened(const Tensors& in) {
   Tensors out;
   for (const Tensor& t : in) {
@@ -172,7 +172,7 @@ Tensors widened(const Tensors& in) {
   return out;
 }
 
-// Each element times 1 or 1 + epsilon: what rounding an input may do.
+// Each element times 1 or 1 + epsilon, the effect of rounding an input.
 Arrays nudged(Arrays in, DType d) {
   for (Array& a : in)
     for (size_t i = 0; is_floating(a.dtype) && i < a.values.size(); i += 1 + i % 3)
@@ -187,7 +187,7 @@ Tensors nudged(const Tensors& in, DType d) {
   return out;
 }
 
-// The slopes times `head`; NaN where they are in doubt, or their terms then above `most`.
+// The slopes times `head`; NaN if in doubt, or if their terms exceed `most`.
 Array told(const Slopes& slopes, double head, double most) {
   Array right = slopes.values;
   for (size_t i = 0; i < right.values.size(); ++i) {
@@ -217,7 +217,7 @@ TEST_P(RegistryRange, HoldsItsGradients) {
           !std::ranges::all_of(results[0].values, is_normal))
         return;
     }
-    // Of head 1: those of other heads are as many times as large.
+    // Of head 1; gradients are proportional to the head.
     std::vector<Array> right(in.size()), nudged_right(in.size());
     std::vector<Slopes> terms(in.size());
     std::vector<Slope> along(in.size());
@@ -267,7 +267,7 @@ TEST_P(RegistryRange, HoldsItsGradients) {
   });
 }
 
-// Where slopes of the reference far out come to a limit, that is the gradient at infinity.
+// If slopes of the reference converge far out, the limit is the gradient at infinity.
 TEST_P(RegistryRange, HasTheLimitsOfItsGradient) {
   LOCUS_NEEDS_GRADIENT();
   if (!is_elementwise(op()) || op().max_in != 1 || is_step(op()))

@@ -1,7 +1,6 @@
-// Walks the registry: every op, on every context, in every dtype it lists, against its reference.
-// Nothing here knows an op; a new one is covered by its samples. registry_gradient_test.cc walks
-// gradients, registry_range_test.cc large and small numbers, registry_attributes_test.cc
-// attributes.
+// Compares every op with its reference, on every context, in every dtype. Samples cover new ops.
+// Related walks: registry_gradient_test.cc (gradients), registry_range_test.cc (large and small
+// numbers), registry_attributes_test.cc (attributes).
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -16,7 +15,6 @@ namespace {
 
 class Registry : public RegistryWalk {
  protected:
-  // Calls f with each context, dtype and sample.
   template <class F>
   void each_sample(F f, bool floating = false) {
     for (Context c : end_contexts())
@@ -39,7 +37,7 @@ Tensors moved(const Tensors& in, Context c) {
   for (const Tensor& t : in) out.push_back(t.copyto(c));
   return out;
 }
-// The inputs with other values, f(value, its number) in place of each floating one.
+// The inputs with f(value, its number) for each floating value.
 template <class F>
 Tensors with_values(const Tensors& in, const std::vector<int>& left, F f) {
   Tensors out;
@@ -116,9 +114,8 @@ TEST_P(Registry, AgreesWithItsReferenceOnNaNAndInfinity) {
       true);
 }
 
-// Ops that refuse every sample in which the first axes of all inputs, or of the first one alone,
-// have no elements: attributes say a shape or a number, or only some of several inputs may be
-// empty.
+// Ops that refuse all samples without elements on the first axes of all inputs, or of the first
+// input. Attributes fix a shape or a number, or only some inputs may be empty.
 bool refuses_empty(const std::string& name) {
   static const std::set<std::string> all{
       "slice",           "reshape",          "mask_indices",
@@ -147,7 +144,7 @@ TEST_P(Registry, TakesEmptyInputsOrSaysWhyNot) {
     ++taken;
     expect_results(got, reference().apply(arrays_of(in), s.attrs), near(d), "result of nothing");
     if (op().make_view || op().function || op().in_place) return;
-    Tensors used;  // whatever their memory held, they hold the result
+    Tensors used;  // memory with old values
     for (const Tensor& t : got) used.push_back(full(t.shape(), 1, {c, t.dtype()}));
     const std::vector<Ref> from(in.begin(), in.end()), to(used.begin(), used.end());
     detail::invoke_into(op(), from, s.attrs.view(), to);
@@ -192,7 +189,7 @@ TEST_P(Registry, RefusesMixedContextsBeforeAllocating) {
   if (!mixed) GTEST_SKIP() << op().name << " has samples of one input at most";
 }
 
-// Only a view gives what it was given.
+// Only a view may share memory.
 TEST_P(Registry, ResultsHaveMemoryOfTheirOwn) {
   LOCUS_NEEDS_SAMPLES();
   if (op().make_view) GTEST_SKIP() << op().name << " is a view";

@@ -1,4 +1,4 @@
-// Any op of the registry called on a sample.
+// Calls any op of the registry on a sample.
 #pragma once
 
 #include <algorithm>
@@ -10,13 +10,12 @@
 
 namespace locus::test {
 
-// What the walks over the registry walk.
 inline std::vector<const Op*> every_op() {
   register_builtins();
   return all_ops();
 }
 
-// The same values behind other strides: every second element of a longer last axis.
+// The same values with other strides: every second element of a longer last axis.
 inline Tensor strided(const Tensor& x) {
   if (x.ndim() == 0) return x;
   View v = x.impl().view;
@@ -31,8 +30,8 @@ inline Tensor strided(const Tensor& x) {
   return seen;
 }
 
-// The inputs that an in-place op writes, by its results: with one result the first, with any
-// number all but gradients.
+// The inputs that an in-place op writes, by its results: with one result the first, with any number
+// all except gradients.
 inline std::vector<size_t> targets(const Op& op, size_t inputs) {
   if (!op.in_place) return {};
   if (op.n_out == 1) return {0};
@@ -54,7 +53,7 @@ inline Tensors run_directly(const Op& op, const Tensors& in, const Attrs& attrs,
   detail::invoke(op, refs, attrs.view(), &where, out);
   return out;
 }
-// The inputs are left as they are. An op of any number of targets needs contiguous ones.
+// Leaves the inputs unchanged. An op with any number of targets needs contiguous ones.
 inline Tensors run(const Op& op, Tensors in, const Attrs& attrs, Context where) {
   const std::vector<size_t> written = targets(op, in.size());
   for (const size_t i : written) {

@@ -1,4 +1,4 @@
-// Variances and what is normalised by them, of data whose squares f32 does not hold.
+// Variances and norms of data whose squares f32 does not hold.
 #include <cmath>
 
 #include <locus/core/autograd.h>
@@ -16,7 +16,7 @@ using test::from_values, test::kernel_contexts;
 using testing::FloatNear, testing::Pointwise;
 using Values = std::vector<double>;
 
-// Squares vanish in f32, are ordinary, overflow, and overflow in sums alone.
+// Squares vanish in f32, are ordinary, overflow, and overflow only in sums.
 constexpr int kExponents[] = {-110, -70, 0, 40, 62, 65, 110};
 
 Values data(size_t n, int exponent = 0) {
@@ -33,7 +33,7 @@ struct Case {
   std::function<Tensor(const Tensor&)> f;
 };
 
-// Rows of a warp and of a block, columns, runs, and what several threads or blocks share.
+// Rows of a warp and of a block, columns, runs, and data that several threads or blocks share.
 TEST(SpreadRange, NormsAreTheSameForEveryScaleOfTheData) {
   const auto ones_of = [](const Tensor& x, int64_t n) {
     return ones({n}, {x.context(), x.dtype() == f64 ? f64 : f32});
@@ -85,7 +85,7 @@ TEST(SpreadRange, StandardDeviationsScaleWithTheData) {
       }
 }
 
-// Which rows are added again is a matter of each alone.
+// A row is summed again only because of its own elements.
 TEST(SpreadRange, ResultsDoNotDependOnTheirNeighbours) {
   for (Context c : kernel_contexts())
     for (int axis : {0, 1}) {
@@ -100,7 +100,7 @@ TEST(SpreadRange, ResultsDoNotDependOnTheirNeighbours) {
     }
 }
 
-// An infinite element has no part in the statistics of inference, nor in its own gradient.
+// With given statistics, an infinite element affects neither the statistics nor its own gradient.
 TEST(SpreadRange, GivenStatisticsTakeInfiniteDataToTheirOwnGradient) {
   for (Context c : kernel_contexts())
     for (bool recorded : {false, true}) {

@@ -5,7 +5,7 @@
 namespace locus::test {
 namespace {
 
-// Heads of result k with n elements.
+// Heads of result k.
 std::vector<Real> head(const Array& result, size_t k, double scale) {
   std::vector<Real> h;
   if (!is_floating(result.dtype)) return std::vector<Real>(result.values.size(), 0);
@@ -16,7 +16,7 @@ std::vector<Real> head(const Array& result, size_t k, double scale) {
 Real step_of(Real x, Real step) { return x == 0 ? step : std::fabs(x) * step; }
 
 constexpr Real kSteps[] = {1e-6L, 2e-7L};
-constexpr Real kFine = 3.1e-9L;  // tells jumps that the steps jump over
+constexpr Real kFine = 3.1e-9L;  // finds jumps between larger steps
 constexpr Real kRounding = 64 * std::numeric_limits<Real>::epsilon();
 
 }  // namespace

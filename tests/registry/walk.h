@@ -1,5 +1,4 @@
-// What the walks over the registry share: an op's samples, what its reference makes of them, and
-// how near results and gradients must come.
+// Shared by the walks over the registry: an op's samples, the reference's results, and tolerances.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +20,7 @@ class RegistryWalk : public testing::TestWithParam<const Op*> {
   const Reference& reference() const { return *find_reference(op().name); }
 };
 
-// A test ends here, skipped by name, for an op that cannot be called alone.
+// Skips the test, by name, for an op that cannot be called alone.
 #define LOCUS_NEEDS_SAMPLES() \
   if (!op().samples)          \
   GTEST_SKIP() << op().name << " has no samples: " << (op().no_samples ? op().no_samples : "")
@@ -57,8 +56,8 @@ inline double epsilon(DType d) {
   return d == f64 ? 0x1p-53 : d == f32 ? 0x1p-24 : d == f16 ? 0x1p-11 : 0x1p-8;
 }
 struct Range {
-  int low, high;         // of exponents: of the least subnormal number, of the largest power of 2
-  double least, normal;  // the least number above 0, and that of all digits
+  int low, high;         // exponents of the least subnormal number and of the largest power of 2
+  double least, normal;  // the least number above 0, and the least normal number
   double most;
 };
 inline Range range(DType d) {
@@ -80,35 +79,37 @@ inline Arrays arrays_of(const Tensors& in) {
   return all;
 }
 
-// How results are compared: each element with `relative` of itself and `absolute`, plus `of_most`
-// of the largest wanted element of its tensor.
+// Tolerance of an element: `relative` times the element, plus `absolute`, plus `of_most` times the
+// tensor's largest wanted element.
 struct Near {
   double relative, absolute = 0, of_most = 0;
-  double most = std::numeric_limits<double>::max();  // larger ones need only be as large
+  double most = std::numeric_limits<double>::max();  // for larger, sign and half of it suffice
 };
 // The first difference, or "".
 std::string difference(const Array& got, const Array& wanted, const Near& near);
 void expect_results(const Tensors& got, const Arrays& wanted, const Near& near,
                     const std::string& what);
-// Results of samples of moderate size in dtype d.
+// For samples of moderate size in dtype d.
 inline Near moderately(DType d) { return {tolerance(d), tolerance(d)}; }
 
-// Gradients of the sum of all floating results, each times a head of its own, which is about
-// `scale`: undefined for other inputs, and where there is none.
+// Gradients of the sum of all floating results, each times a head of about `scale`. Undefined for
+// other inputs and without a gradient.
 Tensors gradients_of(const Op& op, const Tensors& in, const Attrs& attrs, double scale = 1,
                      bool create_graph = false);
 // Whether each element of the result comes from one element of each input.
 bool is_elementwise(const Op& op);
-// The gradient of input k of an elementwise op by differences of its reference. `doubt`: how far
-// it may be off; NaN where the reference is not smooth, or a result or a term of the gradient is
-// larger than `most`. `size`: the sum of the sizes of the gradient's terms. All are proportional to
-// `scale`.
+// The gradient of input k of an elementwise op, by differences of its reference. All are
+// proportional to `scale`.
+//   values
+//   doubt   the possible error; NaN if the reference is not smooth, or if a result or a term of the
+//           gradient exceeds `most`
+//   size    the sum of the absolute terms of the gradient
 struct Slopes {
   Array values, doubt, size;
 };
 Slopes slopes(const Op& op, const Arrays& in, const Attrs& attrs, size_t k, double scale,
               double most = std::numeric_limits<double>::max());
-// The same along a direction: the sum of gradients times `direction`, for an op of any kind.
+// Along a direction, for any op: the sum of gradients times `direction`.
 struct Slope {
   Real value, doubt;
 };
