@@ -1,4 +1,5 @@
-// Benchmarks register themselves from main, once the machine's contexts are known.
+// Helpers of the benchmarks. main.cc registers them, because names depend on the machine's
+// contexts.
 #pragma once
 
 #include <benchmark/benchmark.h>
@@ -31,7 +32,7 @@ void add_runtime();      // bench_runtime.cc
 void add_train_step();   // bench_train_step.cc
 void add_transfer();     // bench_transfer.cc
 
-// cpu(0), and gpu(0) when there is one, emulated or not: the names say which.
+// cpu(0), and gpu(0) if it exists, real or emulated. Benchmark names say which.
 inline std::vector<Context> contexts() {
   std::vector<Context> list{cpu(0)};
   if (num_gpus() > 0) list.push_back(gpu(0));
@@ -39,7 +40,7 @@ inline std::vector<Context> contexts() {
 }
 inline bool real_gpu() { return num_gpus() > 0 && !context_info(gpu(0)).emulated; }
 
-// Rates are of the clock: the processor time of one thread says nothing of others' work.
+// Rates use real time, because one thread's processor time leaves out the other threads.
 inline void add(const std::string& name, std::function<void(benchmark::State&)> body) {
   benchmark::RegisterBenchmark(name.c_str(), std::move(body))
       ->UseRealTime()
@@ -47,7 +48,7 @@ inline void add(const std::string& name, std::function<void(benchmark::State&)> 
       ->Unit(benchmark::kMicrosecond);
 }
 
-// Runs `body` once. The body measures by rounds(), and the benchmark's time is that of one call.
+// Runs `body` once. The body measures with rounds(), which sets the benchmark's time.
 inline void add_timed(const std::string& name, std::function<void(benchmark::State&)> body) {
   benchmark::RegisterBenchmark(name.c_str(), std::move(body))
       ->UseManualTime()
@@ -59,7 +60,7 @@ inline double seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Of an even number of values, the mean of the middle two. There is at least one.
+// The mean of the middle two if the number of values is even. `v` is not empty.
 inline double median(std::vector<double> v) {
   std::sort(v.begin(), v.end());
   return (v[(v.size() - 1) / 2] + v[v.size() / 2]) / 2;
@@ -73,7 +74,7 @@ double timed(const F& f) {
 }
 
 // Calls `round` for a tenth of a second, at least five times. A round returns the seconds of one
-// call of what is measured. The benchmark's time is their median, which is also the result.
+// measured call. Returns their median, the benchmark's time.
 template <class F>
 double rounds(benchmark::State& state, const F& round) {
   constexpr double kSeconds = 0.1;
@@ -87,8 +88,8 @@ double rounds(benchmark::State& state, const F& round) {
   return median(times);
 }
 
-// The seconds of a call when calls follow each other, with one wait at the end: as many calls as
-// take 20 ms, at most 200.
+// Seconds per call of calls in sequence with one wait at the end: as many calls as take 20 ms, at
+// most 200.
 template <class F>
 double per_call(benchmark::State& state, const F& call) {
   constexpr double kRound = 0.02;
@@ -105,8 +106,8 @@ double per_call(benchmark::State& state, const F& call) {
   return rounds(state, [&] { return run(calls); });
 }
 
-// The median seconds of two calls that take turns. `time` measures one of them once. The
-// benchmark's time is that of `ours`.
+// Median seconds of two calls that alternate. `time` measures one call once. The benchmark's time
+// is that of `ours`.
 struct Turns {
   double ours, raw;
 };
@@ -126,7 +127,7 @@ Turns take_turns(benchmark::State& state, int warm_up, const Ours& ours, const R
   return take_turns(state, warm_up, ours, raw, [](const auto& f) { return timed(f); });
 }
 
-// The host's seconds a call, over batches of `calls` that start with empty queues. drain() waits
+// The host's seconds per call, in batches of `calls` that start with empty queues. drain() waits
 // for the queues and is not timed.
 template <class Ours, class Raw, class Drain>
 void issue(benchmark::State& state, int calls, const Ours& ours, const Raw& raw,
@@ -145,7 +146,7 @@ void issue(benchmark::State& state, int calls, const Ours& ours, const Raw& raw,
 }
 
 #ifdef LOCUS_WITH_CUDA
-// out = a + b of n floats, as a program without Locus writes it. stream: a cudaStream_t.
+// out = a + b of n floats without Locus. stream: a cudaStream_t.
 void bare_add(const float* a, const float* b, float* out, int n, void* stream);
 #endif
 

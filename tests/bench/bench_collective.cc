@@ -1,4 +1,4 @@
-// Collectives of two contexts beside NCCL's, and training on two GPUs beside one.
+// Collectives of two contexts against NCCL's, and training on two GPUs against one.
 #include <array>
 #include <string>
 
@@ -18,7 +18,7 @@
 namespace locus::bench {
 namespace {
 
-// The time of a call among so many, one after the other with a wait behind them.
+// The time per call of `calls` in sequence, with a wait at the end.
 auto in_a_row(int calls) {
   return [=](const auto& call) {
     return timed([&] {
@@ -30,7 +30,7 @@ auto in_a_row(int calls) {
 }
 
 #ifdef LOCUS_WITH_NCCL
-// What a GPU is to do, with n floats.
+// Enqueues NCCL's collective on one GPU, with n floats.
 void enqueue(const std::string& what, const float* in, float* out, size_t n, ncclComm_t c,
              cudaStream_t s) {
   const size_t half = n / 2;
@@ -66,7 +66,7 @@ void nccl(const std::string&, const Tensors&, const Tensors&) {}
 bool has_nccl() { return false; }
 #endif
 
-// On each of two GPUs a part of `bytes` of f32, or a result of as many.
+// `bytes` of f32 on each of two GPUs.
 void collective(benchmark::State& state, const std::string& what, int64_t bytes) {
   const Group g(gpus(2));
   const int64_t n = bytes / 4;
@@ -87,7 +87,7 @@ void collective(benchmark::State& state, const std::string& what, int64_t bytes)
   if (has_nccl()) state.counters["nccl_us"] = t.raw * 1e6;
 }
 
-// A step of a network on replicas, each with its own batch.
+// A training step on replicas, each with its own batch.
 struct Replicas {
   Replicas(int n, nn::Sequential network, const Shape& images, int64_t classes,
            const nn::TrainerOptions& options)
@@ -113,7 +113,7 @@ struct Replicas {
     return losses[0];
   }
 
-  // The same, each replica's work by its own thread.
+  // The step with a thread per replica.
   void parallel_step() {
     const size_t n = where.size();
     parallel(where, [&](int k) {
@@ -135,7 +135,7 @@ struct Replicas {
   std::optional<nn::Trainer> trainer;
 };
 
-// The step on two GPUs beside the step on one, by turns.
+// The step on two GPUs and the step on one, alternating.
 enum class How { eager, overlap, parallel, compiled, zero1, zero2 };
 void scaling(benchmark::State& state, const auto& network, const Shape& images, How how) {
   const int zero = how == How::zero1 ? 1 : how == How::zero2 ? 2 : 0;

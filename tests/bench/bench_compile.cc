@@ -1,7 +1,6 @@
-// A step of training as it runs, captured by hand and compiled, by batch: microseconds a step when
-// steps follow each other without a wait; on the CPU eager and compiled in turns, too. Then a
-// function of a large tensor, what a call costs the host, what recording costs in eager steps, and
-// two compiled models on two GPUs beside one.
+// Microseconds of a training step, eager, captured and compiled, by batch size; steps follow each
+// other without a wait. Also: a function of a large tensor, the host's time per call, the cost of
+// recording, and compiled models on two GPUs against one.
 #include <algorithm>
 
 #include <locus/core/capture.h>
@@ -23,7 +22,7 @@ void eager(benchmark::State& state, Context c, int64_t samples) {
   per_call(state, [&] { t.step(); });
 }
 
-// Its network alone is compiled.
+// Compiles the network only.
 void hybridized(benchmark::State& state, Context c, int64_t samples) {
   Training t(c, samples);
   t.net.hybridize();
@@ -45,7 +44,7 @@ void compiled(benchmark::State& state, Context c, int64_t samples) {
   per_call(state, [&] { step(t.image, t.label); });
 }
 
-// Another batch each time, as of a loader.
+// Alternates two batches, like a loader.
 void compiled_batches(benchmark::State& state, Context c, int64_t samples) {
   Training t(c, samples);
   nn::TrainStep step(t.net, t.loss_fn, *t.trainer);
@@ -55,7 +54,7 @@ void compiled_batches(benchmark::State& state, Context c, int64_t samples) {
 }
 
 // A function of a large tensor: eager, compiled, and the copy of its input, which a compiled call
-// makes beside that of its result.
+// makes as well as a copy of its result.
 void large_eager(benchmark::State& state, Context c) {
   const Tensor x = ones({kLarge}, c);
   per_call(state, [&] { x + 1; });
@@ -70,7 +69,7 @@ void large_copy(benchmark::State& state, Context c) {
   per_call(state, [&] { x.copyto(c); });
 }
 
-// Eager and compiled steps in turns, so that a machine's other work meets both alike.
+// Alternates eager and compiled steps, so a disturbance slows both.
 void beside(benchmark::State& state, Context c, int64_t samples) {
   Training plain(c, samples), replayed(c, samples);
   nn::TrainStep step(replayed.net, replayed.loss_fn, *replayed.trainer);
@@ -93,7 +92,7 @@ void beside(benchmark::State& state, Context c, int64_t samples) {
   state.counters["of_eager"] = median(ratios);
 }
 
-// The calls alone.
+// The host's calls only.
 void issue(benchmark::State& state, Context c) {
   Training t(c, 64);
   nn::TrainStep step(t.net, t.loss_fn, *t.trainer);
@@ -110,7 +109,7 @@ void issue(benchmark::State& state, Context c) {
   d.synchronize({});
 }
 
-// The first call and the wait for it, less an eager step's; in eager steps with their waits.
+// The first call with its wait, less an eager step with its wait, in units of eager steps.
 void recording(benchmark::State& state, Context c, int64_t samples) {
   Training t(c, samples);
   Device& d = device(c);

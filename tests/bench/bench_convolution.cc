@@ -1,5 +1,5 @@
-// Convolutions forward, and forward with backward. GFLOP/s counts two for each product of a weight
-// and an element, three times as many with backward.
+// Convolutions forward, and forward with backward. GFLOP/s: two operations for each product, three
+// times as many with backward.
 #include <locus/core/autograd.h>
 #include <locus/ops/convolution.h>
 #include <locus/ops/create.h>

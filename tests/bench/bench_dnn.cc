@@ -1,7 +1,6 @@
-// Our products beside cuDNN's plans, which dnn_convolution_wins() of
-// ops/convolution/convolution_ways.h goes by. A benchmark's time is ours, in microseconds of
-// the device; `first_us` is that of the plan that cuDNN ranks first, `best_us` that of the fastest
-// of up to eight, fewer where making and timing them takes long; 0: there is none.
+// Our convolutions against cuDNN's plans; dnn_convolution_wins()
+// (ops/convolution/convolution_ways.h) is based on these times. Time: ours, in device microseconds.
+// `first_us`: the plan that cuDNN ranks first. `best_us`: the fastest of up to eight. 0: no plan.
 #include <algorithm>
 #include <limits>
 
@@ -61,7 +60,7 @@ cuda::Layer make_layer(const Shapes& s, DType d, bool last) {
   return layer;
 }
 
-// Calls are replayed, so that the host's part is left out.
+// Replays the calls, which leaves out the host's time.
 double microseconds(const cuda::Layer& layer, cuda::DnnKind kind, const std::string& way) {
   constexpr int kRounds = 4;
   constexpr double kRound = 1e-3;  // seconds

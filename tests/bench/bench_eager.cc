@@ -1,5 +1,5 @@
-// The framework's cost of one eager op: add of 10 floats, beside its kernel function called with a
-// prepared Call, and on a GPU beside a bare launch, in the same run.
+// The overhead of one eager op: add of 10 floats, against its kernel function with a prepared Call
+// and, on a GPU, against a bare launch.
 #include <locus/core/autograd.h>
 #include <locus/core/device.h>
 #include <locus/core/memory/storage.h>
@@ -21,7 +21,7 @@ struct Operands {
   Tensor a, b, out;
 };
 
-// The call invoke() makes for a + b, made once.
+// The Call that invoke() makes for a + b.
 struct Prepared {
   explicit Prepared(const Operands& x)
       : in{x.a.impl().view, x.b.impl().view}, out(x.out.impl().view) {
@@ -65,7 +65,7 @@ void kernel_cpu(benchmark::State& state) {
   }
 }
 
-// The eager op's time a call, and other()'s as raw_us.
+// Times the eager op per call, and other() as raw_us.
 template <class F>
 void beside_eager(benchmark::State& state, const Operands& x, const F& other) {
   const Context c = x.a.context();

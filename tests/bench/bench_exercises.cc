@@ -1,5 +1,5 @@
-// The exercises whose speed depends on the framework, beside the same work with cuBLAS alone in the
-// same run: 1000 small products whose norms stay on the GPU, and two large ones on two GPUs.
+// Exercises whose speed depends on the framework, against cuBLAS alone: 1000 small products whose
+// norms stay on the GPU, and two large products on two GPUs.
 #include <locus/core/device.h>
 #include <locus/core/op.h>
 #include <locus/ops/create.h>
@@ -22,7 +22,6 @@ namespace locus::cuda {
 namespace locus::bench {
 namespace {
 
-// Two products of 4096 x 4096 matrices.
 struct TwoProducts {
   TwoProducts() {
     for (int i = 0; i < 2; ++i) {
@@ -44,7 +43,7 @@ struct TwoProducts {
 
 float* pointer(const Tensor& x) { return static_cast<float*>(x.data_ptr()); }
 
-// cuBLAS on a stream of its own.
+// cuBLAS on a separate stream.
 class RawBlas {
  public:
   explicit RawBlas(int index) : index_(index) {
@@ -124,7 +123,7 @@ void logging(benchmark::State& state) {
       });
 }
 
-// The counter `speed_up`: both on gpu(0) against one on each.
+// The counter `speed_up`: both products on gpu(0) against one on each GPU.
 void two_gpus(benchmark::State& state) {
   const TwoProducts two;
   Tensors c;
@@ -147,7 +146,7 @@ void two_gpus(benchmark::State& state) {
 
 #endif
 
-// The same on emulated GPUs, whose times are modelled. There is nothing raw beside it.
+// The same on emulated GPUs with modelled times, without a raw counterpart.
 void two_emulated_gpus(benchmark::State& state) {
   const TwoProducts two;
   const Turns t = take_turns(

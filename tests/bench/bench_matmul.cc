@@ -1,6 +1,6 @@
-// Products of the MLP 784-256-128-10 at several batch sizes, eager through dot() and dense(), and
-// one large product. The time is that of a product among many in a row; GFLOP/s counts 2*m*n*k. The
-// size from which a GPU uses cuBLAS is kOwnLimit in ops/matmul/matmul_tiling.h.
+// Products of the MLP 784-256-128-10 at several batch sizes, by dot() and dense(), and one large
+// product. Time per product in sequence; GFLOP/s counts 2*m*n*k. kOwnLimit in
+// ops/matmul/matmul_tiling.h is the size from which a GPU uses cuBLAS.
 #include <locus/core/op.h>
 #include <locus/ops/create.h>
 #include <locus/ops/dense.h>

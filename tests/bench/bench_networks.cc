@@ -1,8 +1,9 @@
-// Steps of LeNet (1 x 28 x 28, 10 classes) and of torchvision's ResNet-18 (3 x 32 x 32, 1000
-// classes) by batch: gradients and the update by SGD with momentum. eager; hybridized: the network
-// alone is compiled; compiled: the whole step. Steps follow each other without a wait. bf16: the
-// network is cast, its norms and the optimizer's masters are f32; amp: the network is f32, its
-// products and convolutions are bf16; tf32: theirs may be. peers.py has the same steps.
+// Training steps (SGD with momentum) of LeNet (1 x 28 x 28, 10 classes) and torchvision's ResNet-18
+// (3 x 32 x 32, 1000 classes), by batch, without waits. peers.py has the same steps.
+//   hybridized, compiled   the network, the whole step is compiled
+//   bf16                   the network is cast; norms and the optimizer's masters are f32
+//   amp                    the network is f32; products and convolutions are bf16
+//   tf32                   products and convolutions may use TF32
 #include <locus/core/generator.h>
 #include <locus/nn/train_step.h>
 #include <locus/ops/matmul.h>

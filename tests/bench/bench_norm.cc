@@ -1,5 +1,5 @@
-// Normalisations, forward (as in training) and backward: bandwidth over the bytes that must move at
-// least, an element read once and written once, and in backward two read.
+// Normalisations, forward (training) and backward. Bandwidth counts the least bytes: each element
+// read once and written once; two reads in backward.
 #include <locus/core/autograd.h>
 #include <locus/ops/create.h>
 #include <locus/ops/norm.h>

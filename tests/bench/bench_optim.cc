@@ -1,5 +1,5 @@
-// Updates of ResNet-18's 62 tensors, 11.7 M parameters, in one launch: bandwidth over the bytes
-// that must move, beside that of one copy in which as many move.
+// Updates of ResNet-18's 62 tensors, 11.7 M parameters, in one launch: bandwidth, against one copy
+// of as many bytes.
 #include <locus/nn/clip.h>
 #include <locus/ops/create.h>
 #include <locus/ops/optim.h>
@@ -38,7 +38,7 @@ struct Tensors62 {
   }
 };
 
-// `bytes`: read and written of each parameter.
+// `bytes`: read and written per parameter.
 void measure(const std::string& name, Context c, DType d, bool master, int64_t bytes, auto f) {
   add_timed("optim_" + name + "/" + to_string(c), [=](benchmark::State& state) {
     const Tensors62 t(c, d, master);

@@ -1,7 +1,6 @@
-// How much of the uploads hides behind the compute of the batches before: from the profiler's trace
-// of an epoch, the time in which the context's compute and to_device rows are busy at once, over
-// the shorter of the two. Counted from the first product on: what an epoch begins with has nothing
-// to hide behind. step, compute and upload are measured without the profiler.
+// The share of uploads that overlaps with compute of earlier batches. From the profiler's trace of
+// an epoch: the time in which the rows compute and to_device are both busy, over the shorter of the
+// two, counted from the first product. step, compute and upload are measured without the profiler.
 #include <algorithm>
 #include <fstream>
 #include <map>
@@ -53,7 +52,7 @@ double length(const Spans& spans) {
   return sum;
 }
 
-// Both ascending and free of overlaps, as the bars of a stream are.
+// Intersects lists that are ascending and free of overlaps.
 Spans both(const Spans& a, const Spans& b) {
   Spans common;
   for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
@@ -87,7 +86,7 @@ Spans row(const nlohmann::json& events, Context c, const std::string& name) {
   return spans;
 }
 
-// Of the trace at `path`.
+// From the trace at `path`.
 double hidden_fraction(const std::string& path, Context c) {
   std::ifstream file(path);
   const nlohmann::json events = nlohmann::json::parse(file)["traceEvents"];
@@ -100,8 +99,7 @@ double hidden_fraction(const std::string& path, Context c) {
   return length(both(compute, uploads)) / std::min(length(compute), length(uploads));
 }
 
-// Batches of 64 MiB, and a chain of products about twice as long as their upload; small ones on an
-// emulated GPU.
+// Batches of 64 MiB, and products about twice as long as their upload; smaller on an emulated GPU.
 class Epochs {
  public:
   explicit Epochs(Context c)

@@ -1,4 +1,4 @@
-// The parts below the ops: memory pools, the thread pool, copies, events.
+// Memory pools, the thread pool, copies, events.
 #include <locus/core/device.h>
 #include <locus/core/stream.h>
 #include <locus/devices/cpu.h>

@@ -1,6 +1,5 @@
 // One eager training step of training.h's network, 64 samples: record, forward, loss, backward,
-// update. Steps follow each other without a wait; the wait at the end of a run is inside the time
-// and spread over all steps.
+// update. Steps run without waits; the time includes the wait at the end, spread over all steps.
 #include <locus/core/generator.h>
 #include <locus/ops/reduce.h>
 
@@ -12,7 +11,7 @@ namespace {
 
 constexpr int64_t kSamples = 64;
 
-// Seconds a step over `steps` of them and the wait for the last.
+// Seconds per step, with the wait for the last.
 double per_step(Training& t, int steps) {
   Device& d = device(t.where);
   d.synchronize({});
@@ -31,7 +30,7 @@ void train_step(benchmark::State& state, Context c, int steps) {
   state.counters["loss"] = static_cast<double>(t.forward().mean().item<float>());
 }
 
-// Where the host's time goes: the calls of each part alone, without a wait in between.
+// The host's time in each part, without waits.
 void train_parts(benchmark::State& state, Context c) {
   random::seed(1);
   Training t(c, kSamples);

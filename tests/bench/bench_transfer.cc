@@ -1,5 +1,5 @@
-// Copies between contexts, each beside the same copies made with the CUDA runtime alone in the same
-// run. `ratio` is ours over raw: of bandwidth for large copies, of the host's time for small ones.
+// Copies between contexts, against the CUDA runtime alone. `ratio` is ours over raw: bandwidth of
+// large copies, the host's time of small copies.
 #include <cstdio>
 
 #include <locus/core/device.h>
@@ -31,7 +31,7 @@ void wait(std::initializer_list<Context> contexts) {
   for (const Context c : contexts) device(c).synchronize({});
 }
 
-// A stream of the benchmark's own on gpu(index).
+// A stream outside Locus on gpu(index).
 class RawStream {
  public:
   explicit RawStream(int index) {
@@ -48,7 +48,7 @@ class RawStream {
   cudaStream_t stream_ = nullptr;
 };
 
-// ours() and raw() move `bytes` and wait for the end; they take turns.
+// ours() and raw() move `bytes` and wait.
 template <class Ours, class Raw>
 void bandwidth(benchmark::State& state, size_t bytes, const Ours& ours, const Raw& raw) {
   const Turns t = take_turns(state, 2, ours, raw);

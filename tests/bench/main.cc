@@ -1,7 +1,6 @@
-// Runs the benchmarks and prints one table: the microseconds of a call, then the benchmark's
-// counters. Google Benchmark's flags select benchmarks and write files
-// (--benchmark_filter=train_step,
-// --benchmark_out=FILE). Times of emulated GPUs say nothing about real ones.
+// Runs the benchmarks and prints one table: microseconds per call, then counters. Takes Google
+// Benchmark's flags, such as --benchmark_filter=train_step and --benchmark_out=FILE. Times of
+// emulated GPUs say nothing about real ones.
 #include <cstdio>
 #include <iostream>
 

@@ -1,5 +1,5 @@
-// What the benchmarks of training train, by SGD with momentum: a network of examples/training on
-// random images, unless told 784-256-128-10.
+// The training step of the benchmarks, by SGD with momentum, on random images. The default network
+// is 784-256-128-10.
 #pragma once
 
 #include <optional>
@@ -20,7 +20,7 @@ namespace locus::bench {
 struct Training {
   Training(Context c, int64_t samples)
       : Training(c, training::mlp({256, 128}), {samples, 784}, 10) {}
-  // d: what the network is cast to; its optimizer has f32 masters then.
+  // d: the network's dtype after a cast; the optimizer then has f32 masters.
   Training(Context c, nn::Sequential network, const Shape& images, int64_t classes, DType d = f32)
       : where(c),
         net(std::move(network)),
