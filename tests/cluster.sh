@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# Several ranks on this machine, by mpirun: they give what one process gives, bit-equal from run to
-# run, go on from each other's checkpoints, and end together.
-#   tests/cluster.sh FOLDER [required]    that of a build; a word, and no more, where it is without
-#                                         MPI, which is a failure where that is required
+# Runs several ranks on this machine by mpirun. They compute what one process computes, with equal
+# bits in each run, resume each other's checkpoints, and end together.
+#   tests/cluster.sh BUILD_FOLDER [required]    skips without MPI; with `required` that is a failure
 set -euo pipefail
 build=$(realpath "$1")
 if ! command -v mpirun > /dev/null || ! grep -q '^LOCUS_HAS_MPI:INTERNAL=ON' "$build/CMakeCache.txt"; then
@@ -18,10 +17,10 @@ export OMPI_MCA_btl=self,vader OMPI_MCA_btl_vader_single_copy_mechanism=none OMP
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_ALLOW_RUN_AS_ROOT=1
 export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1
 export TEST_RANKS=1 TEST_FOLDER=$folder/run
-# Leaks in a launcher's library are not ours.
+# Ignores leaks in the launcher's library.
 export ASAN_OPTIONS=detect_leaks=0:${ASAN_OPTIONS:-}
 
-# ranks N FILTER [options]: the tests on N ranks; what they say is in $folder/said.
+# ranks N FILTER [options]: runs the tests on N ranks; output in $folder/said
 ranks() {
   local n=$1 filter=$2
   shift 2
@@ -52,7 +51,7 @@ good 4 '*SaveHalfWay' --gtest_also_run_disabled_tests
 for n in 2 3 4; do good $n '*GoOnFromHalfWay' --gtest_also_run_disabled_tests; done
 echo "ranks: four were gone on from by two, three and four"
 
-# ends N TEST TEXT [options]: within 30 s, not well, saying TEXT.
+# ends N TEST TEXT [options]: expects a failure within 30 s that prints TEXT
 ends() {
   local n=$1 test=$2 text=$3 status=0 started=$SECONDS
   shift 3
@@ -75,8 +74,8 @@ timeout 60 mpirun -np 2 bash -c '[ $OMPI_COMM_WORLD_RANK = 0 ] || exec sleep 90
   said "a rank that never came ended the other with $status"
 echo "ranks: one that never comes ends all"
 
-# trains N OPTIONS: train_mlp on N ranks of the drawn digits, without a GPU: the ranks may be more than the
-# GPUs.
+# trains N OPTIONS: runs train_mlp on N ranks with drawn digits, without a GPU: there may be more ranks
+# than GPUs.
 trains() {
   local n=$1
   shift
@@ -87,7 +86,7 @@ if [ -x "$build/train_mlp" ]; then
   trains 2 --epochs 2 --out two || said "train_mlp on two ranks failed"
   (cd "$folder" && "$build/train_mlp" --context 'cpu(0)' --batch-size 240 --hidden 16 --epochs 2 --out one > said) ||
     said "train_mlp failed"
-  # epoch, step, loss, ...: the losses of a sum in another order differ by rounding
+  # epoch, step, loss, ...: losses differ by rounding, because sums have another order
   paste -d, "$folder/one/history.csv" "$folder/two/history.csv" |
     awk -F, 'NR > 1 { d = $3 - $(NF / 2 + 3); if (!(d * d <= 1e-4 * $3 * $3)) exit 1 } END { if (NR < 3) exit 1 }' ||
     said "two ranks do not train as one process does"

@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# A training program that is killed and resumed ends with the bits of one that is not:
+# Checks that a training program that is killed and resumed ends with the same bits.
 #   tests/kill_and_resume.sh KILLS PROGRAM [options]
-# runs PROGRAM once undisturbed, then again and again with --resume, killed (SIGKILL) at KILLS random
-# moments, and compares parameters and history.csv (its times aside). Every third death is by
-# SIGTERM, which ends the program well.
+# Runs PROGRAM once, then repeatedly with --resume and KILLS kills at random times. Compares
+# parameters and history.csv without its times. Every third kill is SIGTERM, the others SIGKILL.
 set -euo pipefail
 kills=$1
 shift
