@@ -1,5 +1,4 @@
-// What the tests of the documentation's programs share: each runs as one function on every pair of
-// contexts a machine has.
+// Runs each program of the documentation as a function, on every pair of contexts of the machine.
 #pragma once
 
 #include <sstream>
@@ -18,7 +17,7 @@ std::string printed(const T& x) {
   return os.str();
 }
 
-// The documentation's gpu(0) and gpu(1), or host contexts that refuse each other just as well.
+// The documentation's gpu(0) and gpu(1), or host contexts with the same errors.
 struct Pair {
   Context first, second;
 };
@@ -32,7 +31,7 @@ inline std::vector<Pair> pairs() {
 class Api : public testing::TestWithParam<Pair> {
  protected:
   Context c0 = GetParam().first, c1 = GetParam().second;
-  std::string at(const std::string& text) const {  // "@0" stands for the first context
+  std::string at(const std::string& text) const {  // "@0" is the first context
     std::string s = text;
     for (size_t i; (i = s.find("@0")) != std::string::npos;) s.replace(i, 2, "@" + to_string(c0));
     for (size_t i; (i = s.find("@1")) != std::string::npos;) s.replace(i, 2, "@" + to_string(c1));

@@ -1,4 +1,4 @@
-// The programs of the documentation that compute on several contexts.
+// The documentation's programs for several contexts.
 #include "tests/programs/api.h"
 
 namespace {
@@ -120,7 +120,7 @@ TEST_P(ApiSeveral, NetworksInParts) {
   const Tensor image = random::uniform(-1, 1, {8, 6}, cpu()),
                label = random::randint(0, 3, {8}, cpu());
   const nn::SoftmaxCrossEntropyLoss loss_fn;
-  // The losses of some steps of a network that was made by a seed; the last are smaller.
+  // Losses of some steps of a seeded network; they fall.
   const auto train = [&](nn::Block& net, const auto& forward_backward) {
     nn::Trainer trainer(net.parameters(), optim::SGD({.learning_rate = 0.5}));
     std::vector<float> losses;

@@ -1,4 +1,3 @@
-// The programs of the documentation.
 #include <filesystem>
 
 #include "tests/programs/api.h"
@@ -277,7 +276,7 @@ TEST_P(Api, Transfers) {
   EXPECT_GT(std::filesystem::file_size(trace), 0u);
   MemoryPool& pool = memory_pool(c0);
   EXPECT_GT(pool.stats().reserved, 0u);
-  pool.release_cached();  // a cached block of an earlier test would serve what the limit refuses
+  pool.release_cached();  // the limit would not refuse a block cached by an earlier test
   pool.set_limit(1 << 30);
   EXPECT_EQ(pool.stats().limit, size_t{1} << 30);
   EXPECT_THAT(test::message_of<OutOfMemory>([&] { empty({(1 << 28) + 1}, c0); }),

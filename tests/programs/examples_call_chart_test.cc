@@ -1,4 +1,3 @@
-// Whether calls are drawn when they run, and waits where they are needed.
 #include "common/call_chart.h"
 
 #include <gmock/gmock.h>
@@ -34,7 +33,7 @@ CompiledCall copy(Context from, Context to, int part, double us, std::vector<int
   return c;
 }
 
-// A call, two branches of which the second takes longer, and one that waits for both.
+// A call, two branches (the second takes longer), and a call that waits for both.
 Calls forked() {
   return {call(gpu(0), 0, 0, 1), call(gpu(0), 0, 0, 2, {0}), call(gpu(0), 0, 1, 5, {0}),
           call(gpu(0), 0, 0, 1, {0, 1, 2})};
@@ -78,7 +77,7 @@ TEST(CallSchedule, RowsOfAContextStandTogether) {
 }
 
 TEST(CallSchedule, WaitsThatFollowFromOthersAreNotNeeded) {
-  // 3 waits for 1 as its branch runs in order, and by way of 2 for 0.
+  // 3 follows 1 on its branch, and 0 by way of 2.
   EXPECT_THAT(needed_waits(forked()), ElementsAre(Pair(0, 2), Pair(2, 3)));
 }
 

@@ -1,4 +1,3 @@
-// What the exercises and seeds measure with and say it with.
 #include "common/measure.h"
 
 #include <algorithm>
@@ -46,7 +45,7 @@ TEST(Measure, CrossoverIsWhereTheSecondStaysFaster) {
   EXPECT_EQ(crossover(sizes, {2, 3, 4}, {1, 2, 3}), 16);
   // Equal halfway in both logarithms: b/a goes from 2 to 1/2 between 32 and 64.
   EXPECT_NEAR(crossover(sizes, {1, 1, 4}, {2, 2, 2}).value(), 32 * std::sqrt(2.0), 1e-9);
-  // Faster for a while is not faster for good.
+  // b is faster only for a while.
   EXPECT_EQ(crossover(sizes, {2, 2, 2}, {1, 3, 3}), std::nullopt);
   EXPECT_NEAR(crossover(sizes, {2, 1, 4}, {1, 2, 2}).value(), 32 * std::sqrt(2.0), 1e-9);
 }
@@ -155,7 +154,7 @@ TEST(Svg, LabelsCanBeReadOnTheirColor) {
 }
 
 TEST(Svg, LogarithmicBarsKeepSmallValuesVisible) {
-  // From 1 µs on, of 400: 2 µs to 1 s are 0.3 and 6 of 6 powers of ten.
+  // A scale of 400 from 1 µs: 2 µs is at 0.3 of 6 powers of ten, 1 s at 6.
   const std::string s = svg::bars(0, 0, 570, 0, {{"a", 2e-6, ""}, {"b", 1, ""}}, true);
   EXPECT_THAT(s, HasSubstr("width=\"20.07\""));
   EXPECT_THAT(s, HasSubstr("width=\"400.00\""));

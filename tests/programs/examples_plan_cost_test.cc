@@ -1,5 +1,4 @@
-// What predictions are made of, against cases that are computed by hand. Nothing here depends on
-// what takes how long.
+// Predictions against cases computed by hand, independent of real times.
 #include <chrono>
 
 #include <gtest/gtest.h>
@@ -24,8 +23,8 @@ Curve line(double each) {
   return c;
 }
 
-// Layers that take 1 s forward and 2 s backward a sample, with 4 bytes of parameters and 8 of
-// results a sample.
+// Layers of 1 s forward and 2 s backward per sample, with 4 bytes of parameters and 8 bytes of
+// results per sample.
 ModelCost equal_layers(int n) {
   ModelCost m;
   for (int i = 0; i < n; ++i) {
@@ -42,7 +41,7 @@ ModelCost equal_layers(int n) {
   return m;
 }
 
-// Links that take a second for so many bytes and as long again for each message.
+// Links with a rate and a latency.
 struct Simple : Links {
   double latency = 0, rate = 1e300, slow = 1, wait = 0, sums = 0;
   double copy(int, int, double bytes) const override { return latency + bytes / rate; }
@@ -72,7 +71,7 @@ TEST(PlanCost, CurvesAreStraightBetweenWhatWasMeasured) {
   Curve c;
   c.add(10, 5);
   EXPECT_DOUBLE_EQ(c.at(20), 10);  // in proportion
-  EXPECT_DOUBLE_EQ(c.at(1), 5);    // a launch takes what it takes
+  EXPECT_DOUBLE_EQ(c.at(1), 5);    // a launch has a least time
   c.add(20, 7);
   EXPECT_DOUBLE_EQ(c.at(15), 6);
   EXPECT_DOUBLE_EQ(c.at(40), 11);
@@ -80,8 +79,8 @@ TEST(PlanCost, CurvesAreStraightBetweenWhatWasMeasured) {
   Curve noisy;
   noisy.add(1, 5);
   noisy.add(2, 4);
-  EXPECT_DOUBLE_EQ(noisy.at(8), 4);                            // more is not done in less
-  for (const double slow : {100, 9, 8, 200}) c.add(20, slow);  // of several the lower quartile
+  EXPECT_DOUBLE_EQ(noisy.at(8), 4);                            // never falls
+  for (const double slow : {100, 9, 8, 200}) c.add(20, slow);  // lower quartile
   EXPECT_DOUBLE_EQ(c.at(20), 8);
 }
 
@@ -104,7 +103,7 @@ TEST(PlanCost, APipelineOfEqualStagesHasTheIdealBubble) {
         for (int s = 1; s <= p; ++s) l.begins.push_back(s * 4 / p);
         l.schedule = schedule;
         const Prediction r = predict(l, equal_layers(4), Simple(), 16);
-        const double pass = 3. * 4 / p * 16 / m;  // both ways, of one microbatch
+        const double pass = 3. * 4 / p * 16 / m;  // both directions, of one microbatch
         EXPECT_NEAR(r.seconds, (m + p - 1) * pass, 1e-9) << p << " " << m;
         EXPECT_NEAR(r.bubble / r.seconds, nn::Pipeline::bubble(p, m), 1e-12);
         EXPECT_NEAR(r.compute, m * pass, 1e-9);
@@ -114,7 +113,7 @@ TEST(PlanCost, APipelineOfEqualStagesHasTheIdealBubble) {
 TEST(PlanCost, WhatCrossesBetweenStagesIsAddedOnceEachWay) {
   Simple links;
   links.latency = 5;
-  // One microbatch: forward 32, over, forward 32, backward 64, back, backward 64.
+  // One microbatch: forward 32, copy, forward 32, backward 64, copy, backward 64.
   const Prediction p = predict(layout({0, 2, 4}, 1, 1), equal_layers(4), links, 16);
   EXPECT_DOUBLE_EQ(p.seconds, 2 * (32 + 64) + 2 * 5);
   EXPECT_DOUBLE_EQ(p.link, 10);
@@ -123,11 +122,11 @@ TEST(PlanCost, WhatCrossesBetweenStagesIsAddedOnceEachWay) {
 }
 
 TEST(PlanCost, UnequalStagesWaitForTheLongest) {
-  // The longest computes without a pause, but for the first's first way and its last one back.
+  // The longest stage is idle only in the other's first forward and last backward pass.
   const Prediction p = predict(layout({0, 1, 4}, 1, 4), equal_layers(4), Simple(), 4);
   EXPECT_DOUBLE_EQ(p.compute, 3 * 3 * 4);
   EXPECT_DOUBLE_EQ(p.seconds, 1 + 3 * 3 * 4 + 2);
-  // Where it is the first, which has two microbatches ahead, nothing is to be waited for.
+  // If the first stage is the longest, it has two microbatches ahead and is never idle.
   EXPECT_DOUBLE_EQ(predict(layout({0, 3, 4}, 1, 4), equal_layers(4), Simple(), 4).seconds, 36);
 }
 
@@ -141,7 +140,7 @@ TEST(PlanCost, ReplicasShareABatchAndSumTheirGradients) {
   EXPECT_DOUBLE_EQ(p.seconds, 4 * 3 * 4 + one_shot + losses);
   EXPECT_DOUBLE_EQ(p.compute, 48);
   EXPECT_DOUBLE_EQ(p.held[0], 4 * (12 + 4 * 8) + 4 * 8);
-  links.sums = 100;  // for each of four gradients, when activations are gone
+  links.sums = 100;  // for each of four gradients, after activations are freed
   EXPECT_DOUBLE_EQ(predict(layout({0, 4}, 4, 1), equal_layers(4), links, 16).held[0], 4 * 12 + 400);
   links.sums = 1;
   EXPECT_EQ(predict(layout({0, 4}, 4, 1), equal_layers(4), links, 16).held, p.held);
@@ -162,7 +161,7 @@ TEST(PlanCost, SumsOfSeveralHostsAreMadeWithinThemAndBetween) {
   EXPECT_DOUBLE_EQ(links.copy(7, 8, 1e9), .1);
   EXPECT_DOUBLE_EQ(links.sum(0, 1, 8, {8e9}), 2 * 7 * .01);
   EXPECT_DOUBLE_EQ(links.sum(0, 1, 32, {4e9, 4e9}), 2 * 7 * .01 + 2 * 3 * .25 * .1);
-  // One of each host: nothing within.
+  // One device per host: no sum within a host.
   EXPECT_DOUBLE_EQ(links.sum(3, 8, 4, {4e9}), 2 * 3 * 1e9 / 10e9);
 }
 
@@ -174,13 +173,13 @@ TEST(PlanCost, ASimulatedGpuComputesAtItsOwnRate) {
   };
   const Prediction same = one_gpu("1x1 h200, compute 1"), faster = one_gpu("1x1 h200, compute 100");
   EXPECT_NEAR(faster.compute, same.compute / 100, 1e-12);
-  // What links take does not shrink with what devices take.
+  // The compute rate does not change link times.
   const auto shared = [&](double compute) {
     return FormulaLinks(Machine::parse("1x2 h200, compute " + std::to_string(compute)))
         .copy(0, 1, 1e9);
   };
   EXPECT_DOUBLE_EQ(shared(1), shared(100));
-  // Stages compute side by side, whatever timed them.
+  // Stages compute in parallel, although the host timed them.
   for (const Prediction& p : simulate(m, Machine::parse("1x4 h200, compute 1, latency 0"), 8))
     if (p.layout.devices() == 4) {
       EXPECT_LT(p.seconds, .9 * 4 * same.seconds) << p.layout.summary();
@@ -197,7 +196,7 @@ TEST(PlanCost, TheHostIsWaitedForWhereItIsSlow) {
   EXPECT_STREQ(p.bound(), "host");
 }
 
-// What the second and later microbatches' gradients and the program's wait cost the host.
+// Host time of later microbatches' gradients, and of the program's wait.
 TEST(PlanCost, TheHostIssuesWhatItIsAskedTo) {
   ModelCost m = equal_layers(2);
   for (LayerCost& l : m.layers) {
@@ -212,7 +211,7 @@ TEST(PlanCost, TheHostIssuesWhatItIsAskedTo) {
   EXPECT_NEAR(p.seconds, p.compute + p.bubble + p.link + p.host, 1e-9);
 }
 
-// Layers that cost the host 1 s a sample and pass by themselves, and 10 to update.
+// Layers with a host time of 1 s per sample and pass, and 10 s per update.
 ModelCost issued_layers(int n) {
   ModelCost m = equal_layers(n);
   for (LayerCost& l : m.layers) {
@@ -235,12 +234,12 @@ TEST(PlanCost, TheHostTakesWhatStepsOfItsKindTake) {
   EXPECT_DOUBLE_EQ(predict(layout({0, 4}, 1, 1), m, Simple(), 1).seconds, 4 + 4 + 40);
   m.host = host_cost(3, 5, 70);
   EXPECT_DOUBLE_EQ(predict(layout({0, 4}, 1, 1), m, Simple(), 1).seconds, 5 + 2 * 3 + 70);
-  // By turns, with what crosses; each thread its own replica, of half of the batch.
+  // Stages are enqueued in turn, with copies; each replica has a thread and half of the batch.
   m.stages[2] = host_cost(9, 6, 80);
   m.replicas[2] = host_cost(4, 20, 100);
   EXPECT_DOUBLE_EQ(predict(layout({0, 2, 4}, 1, 1), m, Simple(), 1).seconds, 6 + 2 * 9 + 80);
   EXPECT_DOUBLE_EQ(predict(layout({0, 4}, 2, 1), m, Simple(), 2).seconds, 20 + 2 * 4 + 100);
-  // Both: what either takes beyond one device.
+  // Both: the sum of the extra times over one device.
   EXPECT_DOUBLE_EQ(predict(layout({0, 2, 4}, 2, 1), m, Simple(), 2).seconds,
                    (6 + 20 - 5) + 2 * (9. * 4 / 3) + (80 + 100 - 70));
 }
@@ -251,7 +250,7 @@ TEST(PlanCost, TheHostTakesWhatStepsOfCutLayersTake) {
   m.parts[2] = {m.layers[1], m.layers[2]};
   Layout l = layout({0, 1, 3}, 1, 1);
   l.cut = 2;
-  // One of its own, and two that are told twice.
+  // One uncut layer, and two cut layers that are enqueued twice.
   EXPECT_DOUBLE_EQ(predict(l, m, Simple(), 1).seconds, 2 * (1 + 2 * 2) + 10 + 2 * 20);
   m.cut_host[2] = host_cost(7, 0, 30);
   EXPECT_DOUBLE_EQ(predict(l, m, Simple(), 1).seconds, 2 * (1 + 7) + 10 + 30);
@@ -260,8 +259,8 @@ TEST(PlanCost, TheHostTakesWhatStepsOfCutLayersTake) {
 TEST(PlanCost, LayersTakeTheirShareOfPassesOverAll) {
   ModelCost m = equal_layers(4);
   EXPECT_EQ(m.scale(&PassCost::forward, 8), 1);
-  m.whole.forward = line(3);   // where they take 4 by themselves
-  m.whole.backward = line(4);  // 8
+  m.whole.forward = line(3);   // alone they take 4
+  m.whole.backward = line(4);  // alone 8
   EXPECT_DOUBLE_EQ(m.scale(&PassCost::forward, 8), .75);
   EXPECT_DOUBLE_EQ(predict(layout({0, 4}, 1, 1), m, Simple(), 8).seconds, 8 * 7);
   EXPECT_DOUBLE_EQ(predict(layout({0, 2, 4}, 1, 1), m, Simple(), 8).compute, 8 * 3.5);
@@ -279,8 +278,8 @@ TEST(PlanCost, MicrobatchesUnderWayAreHeld) {
     l.schedule = schedule;
     return predict(l, equal_layers(4), Simple(), 16).held;
   };
-  // A stage's two layers hold 16 n of each; the second has what arrives and its gradient, 16 n, as
-  // well, and what arrives next, 8 n; the first the gradient that comes back, 8 n.
+  // Each stage's two layers hold 16 n. The second stage has inputs and their gradients, 16 n, and
+  // the next inputs, 8 n; the first stage has the result's gradient, 8 n.
   EXPECT_EQ(held(nn::Schedule::gpipe, 4),
             (std::vector<double>{24 + 4 * 16 * 4 + 8 * 4, 24 + 4 * 32 * 4}));
   EXPECT_EQ(held(nn::Schedule::one_f1b, 4),
@@ -297,7 +296,7 @@ TEST(PlanCost, StagesAreBalanced) {
   EXPECT_EQ(balanced(m, 5, 4), (std::vector<int>{0, 1, 2, 3, 4, 5}));
 }
 
-// Rows 1 and 3 of four layers are summed, forward and on the way back, but for what comes in.
+// Rows 1 and 3 of four layers are summed, forward and backward, except the input's gradient.
 TEST(PlanCost, CutLayersSumTheirResults) {
   ModelCost m = equal_layers(4);
   m.cut_from = 0;
@@ -318,13 +317,13 @@ TEST(PlanCost, CutLayersSumTheirResults) {
   EXPECT_DOUBLE_EQ(p.link, 1 + 2 * 2 * 1);  // the batch to both, and two rows
   EXPECT_DOUBLE_EQ(p.seconds, p.compute + p.link);
   EXPECT_EQ(p.held.size(), 2u);
-  // As measured with their sums: all of it beyond the parts' computing is the links'.
+  // With measured sums: all time beyond the parts' compute is link time.
   m.cut[2].forward = line(3);
   m.cut[2].backward = line(5);
   const Prediction measured = predict(l, m, links, 16);
   EXPECT_DOUBLE_EQ(measured.compute, 4 * 1.5 * 16);
   EXPECT_DOUBLE_EQ(measured.seconds, 1 + (3 + 5) * 16);
-  // Contexts that together are faster than a part alone had computed less.
+  // If contexts together are faster than a part alone, compute is less.
   m.cut[2].forward = m.cut[2].backward = line(1);
   const Prediction less = predict(l, m, links, 16);
   EXPECT_DOUBLE_EQ(less.seconds, 1 + 2 * 16);
@@ -359,7 +358,7 @@ TEST(PlanCost, ThousandsOfDevicesTakeMilliseconds) {
   const auto start = std::chrono::steady_clock::now();
   const Machine machine = Machine::parse("128x8 h200, nvlink 395, ib 50");
   const std::vector<Prediction> all = simulate(m, machine, 256);
-  // A bound that a walk over every device would not keep on any machine.
+  // A bound that a simulation of every device would miss.
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
   ASSERT_FALSE(all.empty());
   EXPECT_EQ(all.back().layout.devices(), 1024);

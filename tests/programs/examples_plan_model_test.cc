@@ -1,5 +1,4 @@
-// Models and machines as text; models and plans that run. Nothing here depends on what takes how
-// long.
+// Models and machines as text, and plans that run, independent of real times.
 #include <gmock/gmock.h>
 
 #include <locus/core/base/text.h>
@@ -95,7 +94,7 @@ TEST(PlanModel, BadLinesAreNamed) {
                 HasSubstr("expected mlp, lenet, resnet or a file"));
 }
 
-// A plan runs and says what it holds and when it worked; no more can be said without a clock.
+// Checks no times, only that values are plausible.
 TEST(PlanTrial, RunsEveryKind) {
   const Model m = parse_model("model-1\ninput 6\nDense 8 relu\nDense 8 relu\nDense 3", "m");
   double loss = 0;
@@ -170,7 +169,7 @@ TEST(PlanSweep, MeasuresThePartsOfLayersBehindOneThatFlattens) {
     ASSERT_EQ(cost.parts.at(2).size(), 3u);
     EXPECT_EQ(cost.parts.at(2)[1].out, 3 * 4.);  // half the units, of a sample
     EXPECT_EQ(cost.parts.at(2)[2].out, 3 * 4.);
-    // And of both parts together, where there are two contexts.
+    // Parts are also timed together if there are two contexts.
     EXPECT_EQ(cost.cut.contains(2), where.size() == 2);
     EXPECT_FALSE(cost.whole.again.empty());
   }

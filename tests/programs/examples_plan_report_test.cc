@@ -1,4 +1,4 @@
-// What placement says of a machine that is not here.
+// Reports of simulated machines.
 #include <regex>
 
 #include <locus/core/kernel.h>

@@ -1,4 +1,3 @@
-// The options that programs that measure share.
 #include "common/program.h"
 
 #include <algorithm>
@@ -20,7 +19,7 @@ namespace {
 using testing::HasSubstr;
 using namespace std::string_literals;
 
-// What the program makes of --contexts: the list, or the error.
+// The contexts for --contexts, or the error.
 std::string contexts_of(RunsOn runs_on, std::string contexts) {
   Program program("some", "Nothing.", runs_on);
   std::string args[] = {"some", "--contexts", std::move(contexts)};
@@ -85,7 +84,7 @@ TEST(Program, RunsOnWhatThereIs) {
   EXPECT_EQ(count(RunsOn::two_gpus), std::min<size_t>(2, gpus));
 }
 
-// What it says of a command line that it refuses, or of --help.
+// The output for a refused command line, or for --help.
 std::string said(std::vector<std::string> args) {
   Program program("some", "Nothing.", RunsOn::replicas);
   std::string name = "lenet";

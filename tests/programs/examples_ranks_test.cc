@@ -1,4 +1,4 @@
-// What the training programs do on several ranks (tests/ranks/ranks.h).
+// The training programs on several ranks (tests/ranks/ranks.h).
 #include <csignal>
 
 #include <unistd.h>

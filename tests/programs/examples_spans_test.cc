@@ -1,4 +1,3 @@
-// Whether what ran at once is told from what ran one after the other.
 #include "common/spans.h"
 
 #include <locus/core/caller.h>
@@ -42,7 +41,7 @@ TEST(Spans, AStreamThatWaitsForAnotherIsSeenToWait) {
   ASSERT_EQ(on_first.size(), 1);
   ASSERT_EQ(on_second.size(), 1);
   EXPECT_GT(busy(on_first), 0);
-  // Half, as a busy machine lets two clocks be compared to some milliseconds only.
+  // Half, because a busy machine's clocks compare only to some milliseconds.
   EXPECT_LT(overlap(on_first, on_second), 0.5 * busy(on_second));
   EXPECT_GT(on_second[0].begin, on_first[0].begin + 0.5 * busy(on_first));
 }
@@ -52,7 +51,7 @@ TEST(Spans, StreamsThatWorkAtOnceAreSeenTo) {
   using namespace locus;
   Stream gate(gpu(0)), first(gpu(0)), second(gpu(1));
   SpanRecorder recorder({gpu(0), gpu(1)});
-  // The first is under way until the second is done.
+  // The first stream is busy until the second is done.
   recorder.record(first, [&] {
     recorder.record(second, [&] {
       for (int i = 0; i < 500; ++i) test::delay(second.view());

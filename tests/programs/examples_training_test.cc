@@ -1,4 +1,4 @@
-// What the training programs share: their networks, and what their options make.
+// The training programs' networks and options.
 #include <fstream>
 
 #include <locus/nn/block.h>
