@@ -1,4 +1,4 @@
-// Errors name the user's line where functions know it.
+// Errors name the user's line if the function gets it.
 #include <locus/core/base/at_line.h>
 
 #include <functional>
@@ -22,7 +22,7 @@ namespace {
 using testing::EndsWith;
 using testing::HasSubstr;
 
-// What f throws names the line that f notes.
+// The exception of f names the line that f stores.
 template <class E>
 void expect_line(const std::function<void(unsigned& line)>& f) {
   unsigned line = 0;
@@ -44,7 +44,7 @@ TEST(AtLine, MayHaveParenthesesInItsPath) {
   EXPECT_EQ(without_line(text), "x: no");
 }
 
-// Parentheses at the end that name no line.
+// Parentheses without a line.
 TEST(AtLine, IsAFileAndANumber) {
   for (const std::string text : {"x (at noon)", "x (at a.cc:)", "x (at a.cc:3b)", "x: y (3)"}) {
     EXPECT_EQ(without_line(text), text);

@@ -1,4 +1,4 @@
-// Attributes that point to memory: their owner lives as long as whoever keeps a copy of them.
+// Attributes with pointers: their owner lives as long as any copy of the attributes.
 #include <locus/core/op.h>
 
 #include <locus/core/autograd.h>
@@ -38,7 +38,7 @@ const Op& scale_op() {
                             .kernel(DeviceType::cpu, f32, &scale_kernel);
   return op;
 }
-// `made` sees the number that the attributes point to.
+// `made` watches the number that the attributes point to.
 Tensor scaled(const Tensor& x, float factor, std::weak_ptr<Numbers>& made) {
   const auto number = std::make_shared<Numbers>(1, factor);
   made = number;
@@ -48,7 +48,7 @@ Tensor scaled(const Tensor& x, float factor, std::weak_ptr<Numbers>& made) {
                  {&out, 1});
   return out;
 }
-// Contexts whose kernels are the host's.
+// Contexts with host kernels.
 std::vector<Context> hosts_kernels() {
   std::vector<Context> all{cpu()};
   if (emulated_gpus() && num_gpus() > 0) all.push_back(gpu(0));

@@ -1,4 +1,4 @@
-// Errors name the function that the user called and its operand.
+// Errors name the called function and its operand.
 #include <functional>
 #include <string>
 #include <utility>

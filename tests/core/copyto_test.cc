@@ -1,4 +1,4 @@
-// copyto across contexts: every kind of tensor, and its place in the order of reads and writes.
+// copyto across contexts: all kinds of tensors, and the order with reads and writes.
 #include <locus/core/tensor.h>
 
 #include <memory>
@@ -19,7 +19,7 @@ namespace {
 
 using testing::Each;
 
-// Those of contexts() and pinned memory.
+// contexts() and pinned memory.
 std::vector<Context> places() {
   std::vector<Context> list = contexts();
   list.push_back(cpu_pinned());
@@ -114,8 +114,8 @@ TEST(Copyto, RefusesWhatItCannotDoAndChangesNothing) {
   });
 }
 
-// A slow stream writes, and copyto must deliver what it wrote, not what was there before; a later
-// write must wait until the copy has read.
+// A slow stream writes. copyto must deliver the written value, and a later write must wait until
+// the copy has read.
 void slow_writer(Context a, Context b, int rounds, bool into) {
   constexpr int kBatch = 10;
   Stream slow(a);
@@ -175,7 +175,7 @@ TEST(Copyto, ALaterWriteWaitsForTheCopy) {
   }
 }
 
-// A foreign write, then one at home, then a read on a third stream.
+// A write on a second stream, a write on the home stream, then a read on a third stream.
 TEST(Copyto, WritesOnTwoStreamsAndAReadOnAThird) {
   for (Context c : contexts()) {
     Stream second(c), third(c);
@@ -206,7 +206,7 @@ TEST(Copyto, WritesOnTwoStreamsAndAReadOnAThird) {
   }
 }
 
-// The upload of the next batch stands between neither the host nor the compute stream and this one.
+// Neither the host nor the compute stream may wait for the next batch's upload.
 TEST(Copyto, AnOpDoesNotWaitForALaterUpload) {
   LOCUS_NEEDS_EMULATED_GPUS();
   const Tensor small = full({1}, 1, {cpu_pinned(), f32});
@@ -224,8 +224,7 @@ TEST(Copyto, AnOpDoesNotWaitForALaterUpload) {
   d.release(uploaded);
 }
 
-// The source, the target or both are dropped while the copy waits in its stream, and their memory
-// is asked for again at once.
+// Drops the source, the target or both while the copy is queued, and allocates at once.
 TEST(Copyto, HandlesMayBeDroppedWhileTheCopyIsUnderWay) {
   for_all_pairs([](Context a, Context b) {
     std::vector<Tensor> kept;
@@ -246,7 +245,7 @@ TEST(Copyto, HandlesMayBeDroppedWhileTheCopyIsUnderWay) {
   });
 }
 
-// Pageable memory is the program's own again when copyto returns: no event holds it up.
+// Pageable memory may be reused when copyto returns; no event holds it.
 TEST(Copyto, APageableSourceIsFreeAtOnce) {
   LOCUS_NEEDS_ANY_GPUS(1);
   for (Context c : gpus(num_gpus())) {

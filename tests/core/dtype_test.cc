@@ -27,7 +27,7 @@ TEST(DTypes, EveryHalfSurvivesTheRoundTrip) {
 }
 
 TEST(DTypes, HalvesRoundToNearestEven) {
-  // Between every two neighbours: just below the middle goes down, the middle to the even one.
+  // Between neighbours: below the middle rounds down, the middle rounds to even.
   for (uint16_t bits = 0; bits < 0x7bff; ++bits) {
     const double low = float(half_of_bits(bits)), high = float(half_of_bits(uint16_t(bits + 1)));
     const float middle = float((low + high) / 2);

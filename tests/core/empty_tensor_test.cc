@@ -1,4 +1,4 @@
-// A Tensor that holds none: one text, which names the call and its operand, and a print.
+// The error of an empty Tensor, which names the call and its operand, and its print.
 #include <locus/core/base/empty_tensor.h>
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Errors of calls that compute, copy or wait name the line of the program that made the call.
+// Errors of calls that compute, copy or wait name the caller's line.
 #include <locus/core/autograd.h>
 #include <locus/nn/block.h>
 #include <locus/nn/checkpoint.h>

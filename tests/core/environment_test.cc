@@ -1,4 +1,3 @@
-// The LOCUS_* variables of the environment.
 #include <locus/core/base/environment.h>
 
 #include <locus/ops/environment_names.h>
@@ -56,7 +55,7 @@ TEST_F(Environment, RefusesNonsenseNamingVariableAndValue) {
 }
 
 TEST_F(Environment, NamesEveryVariableThatNothingReads) {
-  // The program under test may run with such a variable of its own.
+  // The test itself may run with such a variable.
   const auto added = [](const char* variable) {
     const std::string before = unread_environment(environment_variables());
     setenv(variable, "on", 1);

@@ -1,5 +1,4 @@
-// Errors that a device finds after the call has returned: with the text that the host throws at the
-// call.
+// Errors that a device finds after the call returned have the same text as the host's.
 #include <cstdlib>
 #include <iostream>
 
@@ -15,7 +14,7 @@
 namespace locus::test {
 namespace {
 
-// What f(context) throws on c, at the latest when c is waited for.
+// The error of f(context), at the latest when c is waited for.
 std::string error_on(Context c, const auto& f) {
   return message_of<IndexError>([&] {
     f(c);
@@ -23,7 +22,7 @@ std::string error_on(Context c, const auto& f) {
   });
 }
 
-// An error that is found later knows no line of the user's.
+// Such an error knows no line of the user's.
 void expect_same_text(const auto& f) {
   const std::string at_once = without_line(error_on(cpu(0), f));
   for (const Context c : gpus(num_gpus())) EXPECT_EQ(error_on(c, f), at_once + found_later(c));
@@ -42,7 +41,7 @@ TEST_F(FoundLater, SaysSo) {
             " (found asynchronously on gpu(0); LOCUS_SYNC=1 finds it at its call)");
 }
 
-// In a process of its own.
+// A process of its own, because LOCUS_SYNC is read once.
 TEST_F(FoundLater, IsFoundAtItsCallWithTheVariable) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
   const auto say = [] {

@@ -1,4 +1,4 @@
-// The one path of every op call: what it refuses before anything runs.
+// The path of every op call: errors before anything runs.
 #include <limits>
 
 #include <locus/core/autograd.h>
@@ -165,7 +165,7 @@ TEST(Invoke, NothingIsCopiedForACallThatIsRefused) {
   EXPECT_EQ(memory_pool(cpu()).stats().allocations, before);
 }
 
-// The first result of batch_norm is to be made, the others are there.
+// batch_norm must allocate its first result; the others are given.
 TEST(Invoke, NothingIsMadeForTargetsThatAreRefused) {
   for (Context c : contexts()) {
     const Tensor x = ones({4, 6}, c).T(), v = ones({4}, c), other = ones({4}, c),
@@ -216,7 +216,7 @@ TEST(Invoke, WhereTakesAsManyInputsAsItHasNoNumbers) {
   EXPECT_THROW(detail::invoke(where, in, s.attrs.view(), nullptr, {&out, 1}), ValueError);
 }
 
-// A function of the host: the sum of its inputs' means, whatever their contexts.
+// A host function: the sum of its inputs' means, on any contexts.
 void sum_of_means(std::span<const Ref> in, const NoAttrs&, std::span<Tensor> out) {
   Tensor total = in[0].tensor_->mean();
   for (const Ref& r : in.subspan(1))

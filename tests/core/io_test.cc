@@ -1,4 +1,4 @@
-// The .params format: golden bytes, old versions, round trips, and what is refused.
+// The .params format: golden bytes, old versions, round trips, errors.
 #include "tests/support/contexts.h"
 
 #include <sys/stat.h>
@@ -155,7 +155,7 @@ TEST_F(Io, LyingLengthsAllocateNothing) {
               HasSubstr("more elements than memory"));
   EXPECT_THAT(refusal(hex(head + "ffffffffffffffff 0300000000000000 " + tail)),
               HasSubstr("length -1"));
-  // (0, 2^62, 4): no elements, and no shape that a tensor can have.
+  // (0, 2^62, 4): no elements, but not a valid shape.
   const std::string three = kFile + "0100000000000000 c9fa93f9 00000000 03000000 ";
   EXPECT_THAT(refusal(hex(three + "0000000000000000 0000000000000040 0400000000000000 " + tail)),
               HasSubstr("more elements than memory"));
@@ -210,7 +210,7 @@ TEST_F(Io, AFileOfAnotherWriterIsNoObstacle) {
   std::string last;
   for (const auto& entry : std::filesystem::directory_iterator(dir_)) last = entry.path();
   const size_t at = last.rfind('-') + 1;
-  for (int i = 1; i < 4; ++i)  // what the next ones would be called
+  for (int i = 1; i < 4; ++i)  // names of the next temporary files
     std::ofstream(last.substr(0, at) + std::to_string(std::stoi(last.substr(at)) + i)) << "theirs";
   AtomicFile second("test", path());
   second.write("ours", 4);

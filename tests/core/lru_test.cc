@@ -1,4 +1,3 @@
-// A table that keeps what was used last.
 #include <locus/core/base/lru.h>
 
 #include <gtest/gtest.h>

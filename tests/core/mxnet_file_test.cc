@@ -1,5 +1,5 @@
-// A network that MXNet 1.9.1 saved: tests/data/lenet_mxnet191.params is save_parameters() of a
-// small LeNet (2 and 3 channels, 8 units) with Xavier weights.
+// tests/data/lenet_mxnet191.params: MXNet 1.9.1's save_parameters() of a small LeNet (2 and 3
+// channels, 8 units) with Xavier weights.
 #include <locus/core/kernel.h>
 #include <locus/nn/activation_layers.h>
 #include <locus/nn/block.h>

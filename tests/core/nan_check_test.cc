@@ -1,4 +1,4 @@
-// LOCUS_CHECK=nan, in a process of its own.
+// LOCUS_CHECK=nan, in separate processes.
 #include <locus/core/observe/nan_check.h>
 
 #include <cmath>
@@ -33,7 +33,7 @@
 namespace locus {
 namespace {
 
-// What went wrong, on stderr: the process is another one.
+// Prints the error to stderr, because another process reads it.
 void say(const auto& f) {
   setenv("LOCUS_CHECK", "nan", 1);
   try {
@@ -104,7 +104,7 @@ TEST_F(NanCheckDeathTest, LetsAllcloseCompareInfinitiesAndNan) {
               testing::ExitedWithCode(0), "^nothing");
 }
 
-// A network with all that may divide by zero or take the logarithm of it, and its metrics.
+// A network with all ops that may divide by zero or take log(0), and its metrics.
 void train_classifier() {
   random::seed(1);
   nn::Sequential net;
@@ -140,7 +140,7 @@ TEST_F(NanCheckDeathTest, LeavesHealthyTrainingAlone) {
   EXPECT_EXIT(say(train_classifier), testing::ExitedWithCode(0), "^nothing");
 }
 
-// What a scaler skips is no error; what no scale would mend is one.
+// Overflow of a scaled loss is no error. NaN that no scale would prevent is one.
 TEST_F(NanCheckDeathTest, TellsOverflowsOfAScaledLossFromWhatIsWrong) {
   const auto run = [](double scale, auto f) {
     const Tensor x = full({2}, 30000, f16);
@@ -167,7 +167,7 @@ TEST_F(NanCheckDeathTest, TellsOverflowsOfAScaledLossFromWhatIsWrong) {
               testing::ExitedWithCode(0), "subtract: 2 of 2");
 }
 
-// Paths that no label takes have the probability 0.
+// Paths outside the label have probability 0.
 TEST_F(NanCheckDeathTest, LeavesCTCLossAlone) {
   EXPECT_EXIT(say([] {
                 const Tensor pred = sample_values(cpu(), f32, {3, 6, 4}, -2, 2);

@@ -1,4 +1,4 @@
-// Errors of ops, losses and backward passes name the line of the program that called them.
+// Errors of ops, losses and backward passes name the caller's line.
 #include <locus/core/base/at_line.h>
 #include <locus/locus.h>
 #include "tests/support/expect_line.h"
@@ -291,7 +291,7 @@ TEST_F(OpLines, OfOperators) {
   EXPECT_NAMES_ITS_LINE(bytes += .5);
 }
 
-// A line of the library would say nothing to the user: none is named where no call has the user's.
+// A line of the library would not help, so an error without a user's line names none.
 TEST_F(OpLines, OfTheLibraryAreNotNamed) {
   const std::string text = message_of<Error>([&] { multi_sum_sq({none_}); });
   EXPECT_THAT(text, testing::Not(testing::HasSubstr(" (at ")));

@@ -1,4 +1,4 @@
-// Order that is asked for before an op would.
+// Waits requested before the op that needs them.
 #include <locus/core/wait_for.h>
 
 #include <locus/core/autograd.h>
@@ -12,7 +12,7 @@
 namespace locus::test {
 namespace {
 
-// Else the copy would wait for the gate, too.
+// A later wait would include the gate.
 TEST(Order, AWaitIsForNothingThatComesLater) {
   LOCUS_NEEDS_EMULATED_GPUS();
   LOCUS_NEEDS_ANY_GPUS(2);

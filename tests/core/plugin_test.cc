@@ -1,4 +1,4 @@
-// A device and an op from outside, made with public calls only. Also the guide to adding either.
+// A device and an op defined outside Locus with public calls only. A guide to adding either.
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -16,11 +16,11 @@
 namespace locus::test {
 namespace {
 
-// --- A device: "lab(i)", two of them, with memory of their own; work is done when a call returns.
+// --- A device: "lab(i)", two of them, with separate memory. Calls return after the work is done.
 
 std::atomic<int> launches{0}, copies{0};
 
-// Where its memory comes from. The pool above it keeps freed blocks, counts, and throws.
+// The memory behind the pool, which keeps freed blocks, counts, and throws.
 class LabMemory final : public MemorySource {
  public:
   void* allocate(size_t bytes) override { return std::aligned_alloc(512, bytes); }
@@ -33,7 +33,7 @@ class Lab final : public Device {
   MemoryPool& allocator() override { return memory_; }
   MemoryInfo memory() override { return {1 << 20, 1 << 20}; }
   ContextInfo info() override { return {"laboratory device", false}; }
-  DeviceType kernels() const override { return context_.type; }  // a column of its own
+  DeviceType kernels() const override { return context_.type; }  // separate kernels
   StreamView stream(Lane) override { return {context_, 0, nullptr}; }
   StreamView open_stream() override { return stream(Lane::compute); }
   void close_stream(StreamView) noexcept override {}
@@ -45,7 +45,7 @@ class Lab final : public Device {
     ++copies;
     std::memcpy(dst, src, bytes);
   }
-  // Its own events have fired before they exist; those of other devices are waited for there.
+  // Its own events have always fired. For other devices' events the host waits.
   EventView record(StreamView) override { return {context_}; }
   void release(EventView) noexcept override {}
   bool done(EventView) override { return true; }

@@ -1,4 +1,4 @@
-// The expected texts are str(numpy.ndarray)'s, NumPy 1.24.2.
+// Expected texts: str(numpy.ndarray), NumPy 1.24.2.
 #include <locus/core/io/print.h>
 
 #include <algorithm>
@@ -363,7 +363,7 @@ TEST(Print, KeepsEveryDigitOfLargeIntegers) {
   EXPECT_EQ(format_array(values, meta), "[-9223372036854775808     9007199254740993]");
 }
 
-// bfloat16 has no NumPy text: shortest digits that round-trip in it, under the same rules.
+// NumPy has no bfloat16: shortest digits that round-trip, by the same rules.
 TEST(Print, BFloat16UsesItsOwnShortestDigits) {
   EXPECT_EQ(format(bf16, {3}, {0.1, 1. / 3, 2.5}), "[0.1   0.334 2.5  ]");
   EXPECT_EQ(format(bf16, {2}, {3.38953139e38, 1}), "[3.39e+38 1.00e+00]");

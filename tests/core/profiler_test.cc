@@ -1,4 +1,4 @@
-// The profiler's trace, read back: rows, bars, arrows and counters.
+// The profiler's trace: rows, bars, arrows and counters.
 #include <locus/core/profiler.h>
 
 #include <algorithm>
@@ -79,7 +79,7 @@ std::vector<json> bars(const json& events, const std::string& category,
   return list;
 }
 
-// On every row: no bar of negative length, none before the end of the one before it.
+// No bar has negative length or overlaps the bar before it on its row.
 void expect_in_order(const json& events) {
   std::map<RowKey, std::vector<std::pair<double, double>>> on_row;
   for (const json& e : events)
@@ -271,7 +271,7 @@ TEST_F(Profiler, MemoryCounters) {
     SCOPED_TRACE(to_string(c));
     const size_t bytes = size_t{1} << 20;
     wait_all();
-    memory_pool(c).release_cached();  // finds what is idle
+    memory_pool(c).release_cached();  // frees what is idle
     const size_t before = memory_pool(c).stats().in_use;
     const json events = trace_of([&] { ones({static_cast<int64_t>(bytes) / 4}, c); });
     size_t most = 0;
@@ -364,7 +364,7 @@ TEST_F(Profiler, Refuses) {
   EXPECT_THAT(test::message_of<Error>([&] { profiler::start(testing::TempDir()); }),
               HasSubstr("expected a file"));
   EXPECT_THROW(profiler::start(""), Error);
-  EXPECT_THROW(profiler::start(std::string(5000, 'x')), Error);  // no system has such a name
+  EXPECT_THROW(profiler::start(std::string(5000, 'x')), Error);  // longer than any file name
   profiler::start(path_);
   EXPECT_THAT(test::message_of<Error>([&] { profiler::start(path_ + "2"); }),
               HasSubstr("already recording " + path_));
@@ -374,7 +374,7 @@ TEST_F(Profiler, Refuses) {
   EXPECT_THROW(profiler::stop(), Error);
 }
 
-// A replay is shown call by call, also where it is one graph.
+// A replay is shown call by call, even as one graph.
 TEST_F(Profiler, ReplaysShowEachOfTheirCalls) {
   for (const Context c : test::contexts()) {
     SCOPED_TRACE(to_string(c));

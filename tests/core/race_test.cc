@@ -1,5 +1,5 @@
-// Many threads and streams on all contexts at once. Values are checked here, and the code by a
-// build with -DLOCUS_SANITIZE=thread.
+// Many threads and streams on all contexts. The tests check values; -DLOCUS_SANITIZE=thread checks
+// the code.
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
@@ -22,7 +22,7 @@ using testing::Each;
 
 constexpr int kThreads = 8;
 
-// Runs body(thread, random) on kThreads threads; `random()` is a sequence of each thread's own.
+// Runs body(thread, random) on kThreads threads; `random()` is a separate sequence per thread.
 template <class F>
 void on_threads(F&& body) {
   std::vector<std::thread> threads;
@@ -42,8 +42,8 @@ void on_threads(F&& body) {
   for (std::thread& t : threads) t.join();
 }
 
-// Each thread's tensor goes from context to context and is changed on each, on streams of its own
-// and on the common ones.
+// Each thread moves its tensor between contexts and changes it there, on private and common
+// streams.
 TEST(Race, EveryThreadCarriesItsTensorAround) {
   const std::vector<Context> places = distinct_contexts();
   on_threads([&](int t, auto& random) {
@@ -67,8 +67,7 @@ TEST(Race, EveryThreadCarriesItsTensorAround) {
   });
 }
 
-// All threads read the same tensors at once, on streams of their own, while the last handle of
-// some goes away.
+// All threads read the same tensors on private streams, while the last handle of some is dropped.
 TEST(Race, AllThreadsReadTheSameTensors) {
   const std::vector<Context> places = contexts();
   for (int round = 0; round < 5; ++round) {
@@ -96,13 +95,13 @@ TEST(Race, AllThreadsReadTheSameTensors) {
         }
       }
     });
-    for (Tensor& x : shared) x += 1;  // behind every read
+    for (Tensor& x : shared) x += 1;  // after every read
     for (const Tensor& x : shared) EXPECT_THAT(values(x), Each(6.0));
   }
 }
 
-// Tensors are handed from thread to thread while work on them is queued: the order is the
-// tensor's, not the thread's.
+// Tensors go from thread to thread with queued work. The order belongs to the tensor, not the
+// thread.
 TEST(Race, TensorsAreHandedOverWithTheirPendingWork) {
   struct Item {
     Tensor x;
@@ -159,7 +158,7 @@ TEST(Race, TensorsAreHandedOverWithTheirPendingWork) {
   });
 }
 
-// Uploads and downloads of pageable memory by several threads to the same devices.
+// Several threads copy pageable memory to and from the same devices.
 TEST(Race, LargePageableCopiesByManyThreads) {
   LOCUS_NEEDS_ANY_GPUS(1);
   const std::vector<Context> devices = gpus(num_gpus());
@@ -176,7 +175,7 @@ TEST(Race, LargePageableCopiesByManyThreads) {
   });
 }
 
-// The host waits for all streams, those that are just being captured left out.
+// The host waits for all streams except those in a capture.
 TEST(Race, SomeCaptureWhileOthersWaitForEverything) {
   LOCUS_NEEDS_ANY_GPUS(1);
   const Context c = gpu(0);
@@ -196,7 +195,6 @@ TEST(Race, SomeCaptureWhileOthersWaitForEverything) {
   });
 }
 
-// Streams are opened and closed while others work.
 TEST(Race, StreamsComeAndGo) {
   for (Context c : contexts()) {
     on_threads([&](int t, auto&) {
@@ -205,7 +203,7 @@ TEST(Race, StreamsComeAndGo) {
         Stream s(c);
         const StreamScope on(s);
         x = x + 1;
-        if (t % 2 == 0) wait_all();  // others' streams are just being closed
+        if (t % 2 == 0) wait_all();  // while others close streams
       }
       EXPECT_THAT(values(x), Each(40.0 + t)) << c;
     });

@@ -1,5 +1,5 @@
-// The order of reads and writes that a tensor's memory keeps, in the cases that are rare: its home
-// moves, an op is refused.
+// The order of reads and writes of a tensor's memory in rare cases: its home moves, an op is
+// refused.
 #include <locus/core/memory/storage.h>
 
 #include <locus/core/autograd.h>
@@ -31,7 +31,7 @@ TEST(Storage, AWriteOnComputeWaitsForReadsOnTheStreamThatUploaded) {
     {
       const StreamScope on(side);
       x = h.copyto(c, {.blocking = false});
-      const Tensor y = x + 1;  // what waits for the upload need not wait for the rest
+      const Tensor y = x + 1;  // waits for the upload, not for later work
       delay_long(side.view());
       x.copyto(back, {.blocking = false});
     }
@@ -51,7 +51,7 @@ TEST(Storage, ARefusedWriteKeepsTheOrderOfTheOneBefore) {
     const Stream writer(c), reader(c);
     {
       const StreamScope on(reader);
-      const Tensor before = logical_not(x);  // it is behind all that compute has done so far
+      const Tensor before = logical_not(x);  // orders reader after all compute work so far
     }
     {
       const StreamScope on(writer);

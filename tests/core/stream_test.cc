@@ -1,4 +1,4 @@
-// Stream, Event and StreamScope: what they own, what they order, and what they refuse.
+// Stream, Event and StreamScope: ownership, order, errors.
 #include <locus/core/stream.h>
 
 #include <chrono>
@@ -49,7 +49,7 @@ TEST(Stream, MovesAndRefusesWhatWasMovedFrom) {
     EXPECT_THROW(a.context(), Error);
     b.synchronize();
     Stream other(c);
-    b = std::move(other);  // closes its own, which is empty
+    b = std::move(other);  // closes b's empty stream
     b.synchronize();
     EXPECT_THROW(other.record(), Error);
   }
@@ -183,7 +183,7 @@ TEST(Stream, AScopeHoldsForCopiesToo) {
   }
 }
 
-// The home stream of these tensors is gone: they are read, written, copied both ways, and freed.
+// Tensors outlive their home stream: reads, writes, copies both ways, frees.
 TEST(Stream, TensorsLiveOnAfterTheirStream) {
   for (Context c : contexts()) {
     for (Context other : contexts()) {

@@ -1,4 +1,4 @@
-// The order between streams, on a device that only counts.
+// The order between streams, on a fake device.
 #include <locus/core/memory/timeline.h>
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The ledger: what is recorded, on whose line, and what the table says of it.
+// The transfer log: entries, their lines, and the table.
 #include <locus/core/transfer_log.h>
 
 #include <algorithm>
@@ -31,7 +31,6 @@ using namespace locus;
 using testing::HasSubstr;
 using testing::Not;
 
-// The entries of a kind, in the log's order.
 std::vector<TransferEntry> of(const TransferLog& log, TransferKind kind) {
   std::vector<TransferEntry> list = log.entries();
   std::erase_if(list, [&](const TransferEntry& e) { return e.kind != kind; });
@@ -44,13 +43,13 @@ void expect_line(const TransferEntry& e, unsigned line) {
   EXPECT_EQ(e.caller.line, line);
 }
 
-// A context that has memory of its own, or another one of the host.
+// A context with separate memory if there is one.
 Context elsewhere() { return num_gpus() > 0 ? gpu(0) : cpu(1); }
 
 TEST(TransferLog, IsEmptyAtFirst) {
   const TransferLog log;
   const Tensor x = ones({4, 4});
-  x.sum().item<float>();  // the host's own memory: nothing to copy, nothing to wait for
+  x.sum().item<float>();  // host memory: no copy, no wait
   EXPECT_TRUE(log.entries().empty());
   EXPECT_EQ(log.table(), "No copies between contexts, and no waits of the host.\n");
 }
@@ -269,7 +268,7 @@ TEST(TransferLog, TheDearestComesFirst) {
                              [](const auto& a, const auto& b) { return a.seconds > b.seconds; }));
 }
 
-// Everything that copies or waits on the user's behalf puts it down to the user's line.
+// Copies and waits on the user's behalf name the user's line.
 void expect_lines(const TransferLog& log, std::initializer_list<unsigned> lines) {
   std::vector<unsigned> found;
   for (const TransferEntry& e : log.entries()) {
@@ -287,7 +286,7 @@ TEST(TransferLog, ParametersAreUploadedOnTheLineThatInitializes) {
   const TransferLog log;
   const unsigned line = __LINE__ + 1;
   net.initialize(init::Xavier(), there);
-  net(x);  // the last layer's weight has its shape, and its memory, only now
+  net(x);  // the last layer's weight gets its shape and memory here
   expect_lines(log, {line});
   EXPECT_EQ(net.parameter("1.weight").data().context(), there);
 }
@@ -372,7 +371,7 @@ TEST(TransferLog, AssignmentIntoPinnedMemoryNamesItsLine) {
   expect_lines(log, {line, line + 1});
 }
 
-// LOCUS_TRANSFERS is read once a process, so each mode is seen in a process of its own.
+// LOCUS_TRANSFERS is read once per process.
 TEST(TransferEnvironmentDeathTest, PrintsAtTheEndOfAnyProgram) {
   testing::GTEST_FLAG(death_test_style) = "threadsafe";
   const auto program = [] {

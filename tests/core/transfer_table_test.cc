@@ -1,4 +1,3 @@
-// The text of a transfer log: its table and the advice.
 #include <locus/core/transfer_log.h>
 
 #include "tests/support/contexts.h"
@@ -9,7 +8,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// The advice of a table that holds one entry.
+// The advice of a table with one entry.
 std::string advice(TransferKind kind, Context from, Context to, uint64_t count, uint64_t bytes) {
   const std::string text = format_transfers(
       {{kind, from, to, count, bytes, 0.25, {"/home/me/train/main.cc", 41}, false}});

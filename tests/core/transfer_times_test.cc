@@ -1,4 +1,4 @@
-// The ledger's times, on links slow enough that they can be told from anything else.
+// Times in the transfer log, on links slow enough to stand out.
 #include <locus/core/transfer_log.h>
 
 #include <locus/core/tensor.h>
@@ -9,7 +9,7 @@
 namespace locus::test {
 namespace {
 
-// Of the log's entries of a kind; -1 when there are none.
+// Of the log's entries of a kind; -1 if there are none.
 double seconds(const TransferLog& log, TransferKind kind) {
   double sum = -1;
   for (const TransferEntry& e : log.entries())

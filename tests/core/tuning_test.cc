@@ -1,4 +1,4 @@
-// Choices between ways to compute: found by time, kept in a file and in checkpoints.
+// Choices between ways to compute: measured, and kept in a file and in checkpoints.
 #include <locus/core/tuning.h>
 
 #include <sys/wait.h>
@@ -142,7 +142,7 @@ TEST_F(Tuning, AKeysTextIsMadeOnceUntilChoicesChange) {
   EXPECT_EQ(texts, 4);
 }
 
-// An op that writes how long the names of the ways are that it has now, of two keys.
+// Writes the lengths of the chosen ways' names for two keys.
 void lengths_kernel(const Call& call) {
   for (int i = 0; i < 2; ++i)
     call.out[0].as<float>()[i] = static_cast<float>(tuning::kept<size_t>(
@@ -269,7 +269,7 @@ TEST_F(Tuning, TimesWorkOnADeviceWithoutKeepingItsMemory) {
     const StreamView s = current_stream(c);
     const Call call{nullptr, nullptr, 0, 0, nullptr, 0, s};
     wait_all();
-    memory_pool(c).release_cached();  // with what tests before gave up
+    memory_pool(c).release_cached();  // also blocks that earlier tests freed
     const size_t before = memory_pool(c).stats().in_use;
     int runs = 0;
     const tuning::Timed timed(call, [&] {
