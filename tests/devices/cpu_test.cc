@@ -24,7 +24,7 @@
 namespace locus {
 namespace {
 
-// More threads than this machine may have, so that there is parallelism to test.
+// Four threads, because this machine may have one.
 class ThreadPool : public testing::Test {
  protected:
   ThreadPool() : before_(num_threads()) { set_num_threads(4); }
@@ -84,7 +84,7 @@ TEST_F(ThreadPool, CutsAreTheSameEveryTimeAndWhenThePoolIsBusy) {
 TEST_F(ThreadPool, WorkIsSpreadOverThreads) {
   std::atomic<int> inside{0};
   std::atomic<bool> met{false};
-  // Ranges that wait for each other can finish only on several threads.
+  // Ranges that wait for each other need several threads to finish.
   parallel_for(2, 1, [&](int64_t, int64_t) {
     ++inside;
     const auto start = std::chrono::steady_clock::now();
@@ -151,7 +151,7 @@ TEST_F(ThreadPool, WritesOfWorkersAreSeenByTheCallerAfterLongPauses) {
       for (int64_t i = begin; i < end; ++i) data[static_cast<size_t>(i)] += round;
     });
     EXPECT_EQ(data, std::vector<int>(1000, round * (round + 1) / 2));
-    // Long enough for the workers to go to sleep.
+    // Lets the workers go to sleep.
     if (round % 4 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
 }

@@ -25,8 +25,8 @@ std::vector<float> ramp(size_t n) {
   return v;
 }
 
-// Below, at and above the sizes where the path changes (64 KiB alone, chunks of 256 KiB to 2 MiB,
-// more chunks than slots).
+// Around the sizes where the path changes: 64 KiB in one piece, chunks of 256 KiB to 2 MiB, more
+// chunks than slots.
 const size_t kSizes[] = {1, 1000, 16384, 16385, 65536, 131073, 524289, 3000000, 8000001};
 
 TEST(CudaCopy, PageableMemoryMakesTheRoundTrip) {
@@ -156,7 +156,7 @@ TEST(CudaCopy, EitherEndOfAPeerCopyMayOwnTheStream) {
   }
 }
 
-// Links between GPUs as they are at the start, before and after a test.
+// Resets links between GPUs before and after a test.
 class CudaLink : public testing::Test {
  protected:
   void SetUp() override {
@@ -168,7 +168,7 @@ class CudaLink : public testing::Test {
     cuda::test_faults().links_lie = false;
     cuda::forget_links();
   }
-  // What the first copies from gpu(0) to gpu(1) say; they must arrive in any case.
+  // The stderr of the first copies from gpu(0) to gpu(1); the data must arrive.
   std::string first_copies() {
     testing::internal::CaptureStderr();
     for (const size_t n : kSizes) {

@@ -1,4 +1,4 @@
-// Convolutions on gpu(0) in a way of one's choice, for the tests and the benchmarks of cuDNN.
+// Convolutions on gpu(0) in a chosen way, for tests and benchmarks of cuDNN.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ using Names = std::vector<std::string>;
 inline constexpr DnnKind kKinds[] = {DnnKind::forward, DnnKind::data_gradient,
                                      DnnKind::weight_gradient};
 
-// f(call), as a kernel function on gpu(0); waits.
+// Calls f(call) as a kernel function on gpu(0) and waits.
 template <class F>
 void in_kernel(const F& f) {
   const F* const attrs = &f;
@@ -35,7 +35,7 @@ inline Names plan_names(const DnnConvolution& c, size_t most = 4) {
   return names;
 }
 
-// While one lives, convolutions like c on gpu(0) are computed in this way.
+// During its lifetime, convolutions like c on gpu(0) are computed in this way.
 class Way {
  public:
   Way(const DnnConvolution& c, const std::string& name)

@@ -1,5 +1,5 @@
-// cuDNN's plans on real GPUs, beside our own products. LOCUS_TUNE=1 LOCUS_TUNE_FILE=... with
-// --gtest_filter='CudaDnn*:Convolution*:*convolution*' times and takes them everywhere.
+// cuDNN's plans on real GPUs, against our kernels. LOCUS_TUNE=1 LOCUS_TUNE_FILE=... with
+// --gtest_filter='CudaDnn*:Convolution*:*convolution*' measures plans and uses them everywhere.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ using Values = std::vector<double>;
 
 DnnStats stats() { return dnn_stats(current_stream(gpu(0))); }
 
-// `whole`: small whole numbers, of which every sum is exact in every order.
+// `whole`: small whole numbers, whose sums are exact in any order.
 Layer draw(std::mt19937& random, DType d, bool whole) {
   const auto pick = [&](int64_t low, int64_t high) {
     return std::uniform_int_distribution<int64_t>(low, high)(random);
@@ -77,7 +77,7 @@ Layer draw(std::mt19937& random, DType d, bool whole) {
   return layer;
 }
 
-// The number of results that plans gave, by kind.
+// The number of results of plans, by kind.
 struct Count {
   int of[3] = {};
 };
@@ -133,8 +133,8 @@ TEST(CudaDnn, Tf32IsUsedOnlyWhereItIsAskedFor) {
   set_matmul_precision(Precision::f32);
 }
 
-// Of the plans of one kind, those that make something finite of what is not, or an infinity of what
-// is: NaN may spread further.
+// Plans must not turn a non-finite result into a finite one, or a finite one into infinity. NaN may
+// spread.
 void expect_ours(const Layer& layer, DnnKind kind) {
   const DnnConvolution c = layer.form(kind);
   const Values wanted = test::values(layer.compute(kind));
@@ -151,7 +151,7 @@ void expect_ours(const Layer& layer, DnnKind kind) {
   }
 }
 
-// What is not finite reaches the results that meet it, through relu too.
+// Non-finite values reach all results that depend on them, also through relu.
 TEST(CudaDnn, WhatIsNotFiniteStaysSo) {
   LOCUS_NEEDS_CUDNN();
   const auto poisoned = [](const Tensor& t) {
@@ -180,7 +180,7 @@ TEST(CudaDnn, WhatIsNotFiniteStaysSo) {
       }
     }
   set_matmul_precision(Precision::f32);
-  // Some of that version's are known to lose -infinity (dnn_probe.cc).
+  // Some plans of 9.14 lose -infinity (dnn_probe.cc).
   if (dnn_version() / 100 == 914) {
     EXPECT_GT(stats().refused, 0);
   }
@@ -207,7 +207,7 @@ TEST(CudaDnn, PlansCanBeCapturedBeforeTheyEverRan) {
   }
 }
 
-// By the rule, of which nothing is known yet.
+// Chosen by the rule, before any measurement.
 TEST(CudaDnn, PlansCanBeMadeWhileTheStreamIsCaptured) {
   LOCUS_NEEDS_CUDNN();
   if (tuning::measures()) GTEST_SKIP() << "LOCUS_TUNE=1 takes what is fastest";
@@ -265,7 +265,7 @@ TEST(CudaDnn, AWayThatIsNotThereIsNamed) {
   }
 }
 
-// Asks for so many other convolutions that none is kept that was known before.
+// Uses so many other convolutions that the cache drops all earlier ones.
 void forget_plans(DnnConvolution c) {
   c.images = 1000;
   for (size_t i = 0; i < kMostDnnConvolutions; ++i, ++c.images) plan_names(c, 0);
@@ -285,7 +285,7 @@ TEST(CudaDnn, OnlyTheConvolutionsUsedLastAreKept) {
   EXPECT_EQ(stats().kept, kMostDnnConvolutions);
 }
 
-// The plans of a graph, and their ways, are its own.
+// A graph owns its plans and ways.
 TEST(CudaDnn, ARecordedCallKeepsItsWay) {
   LOCUS_NEEDS_CUDNN();
   std::mt19937 random(19);
@@ -347,7 +347,7 @@ TEST(CudaDnn, ThreadsMakeAPlanOnce) {
   EXPECT_EQ(stats().made, before.made + 1);
 }
 
-// On one stream, while plans of others are made.
+// On one stream, while other threads make plans.
 TEST(CudaDnn, ThreadsComputeWithPlans) {
   LOCUS_NEEDS_CUDNN();
   std::vector<std::thread> threads;
@@ -373,7 +373,7 @@ TEST(CudaDnn, WhatWasMeasuredIsTakenAgain) {
   for (int i = 0; i < 6; ++i) {
     const Layer layer = draw(random, i % 2 == 0 ? f16 : f32, false);
     for (const DnnKind kind : kKinds) {
-      std::vector<std::thread> threads;  // that measure, and have to agree
+      std::vector<std::thread> threads;  // measure and must agree
       for (int t = 0; t < 3; ++t) threads.emplace_back([&] { layer.compute(kind).wait_to_read(); });
       for (std::thread& t : threads) t.join();
       const Values first = test::values(layer.compute(kind));

@@ -1,4 +1,4 @@
-// The end of a process whose other threads still use CUDA. Needs a build with CUDA, and no GPU.
+// The end of a process whose other threads use CUDA. Needs a build with CUDA, but no GPU.
 #ifdef LOCUS_WITH_CUDA
 #include <locus/devices/cuda/exit.h>
 
@@ -27,7 +27,7 @@ class CudaExitDeathTest : public testing::Test {
 
 void fail() { throw DeviceError("gone"); }
 
-// Exits with 7. Another thread throws E, which nobody catches, while exit handlers run.
+// Exits with 7, while another thread throws an uncaught E during exit handlers.
 template <class E>
 [[noreturn]] void exit_while_a_thread_throws() {
   std::atexit([] { std::this_thread::sleep_for(std::chrono::milliseconds(200)); });

@@ -1,5 +1,4 @@
-// Products on real GPUs: their memory, their streams, their precision, and that they can be
-// captured.
+// Products on real GPUs: memory, streams, precision, capture.
 #include <gmock/gmock.h>
 
 #include <atomic>
@@ -24,8 +23,8 @@ namespace {
 
 using test::stall;
 
-// One product for each way they are computed: tiles whose parts of k meet in scratch memory, long
-// vectors, the library, and the library in blocks of k side by side and one after the other.
+// One product per algorithm: tiles with split k in scratch memory, long vectors, the library, and
+// the library in blocks of k, in parallel and in sequence.
 constexpr int64_t kProducts[][3] = {
     {64, 256, 784}, {1, 1, 1000000}, {600, 600, 600}, {3, 3, 1000003}, {500, 500, 10000}};
 
@@ -39,7 +38,7 @@ TEST(CudaProducts, ProductsTakeTheirScratchMemoryFromThePool) {
       const auto run = [&] { dot(a, b).wait_to_read(); };
       run();
       wait_all();
-      run();  // finds idle what was freed before
+      run();  // frees earlier idle blocks
       MemoryPool& pool = memory_pool(gpu(0));
       const MemoryStats before = pool.stats();
       const size_t free = gpu_memory_info(gpu(0)).free;
@@ -106,8 +105,8 @@ TEST(CudaProducts, LibrariesWorkOnTheirCallsStreamAtThePrecisionAskedFor) {
   EXPECT_NEAR(y(0, 0).item<double>(), exact, 1e-3);
 }
 
-// What capture.h builds on, with CUDA's own capture: kernel functions neither wait nor allocate
-// where it is refused, and what they were given stays theirs when the rest of memory is in use.
+// Kernel functions neither wait nor allocate from the driver in a capture. The graph keeps its
+// memory while other work uses the rest.
 TEST(CudaProducts, ProductsCanBeCapturedAndReplayed) {
   LOCUS_NEEDS_GPUS(1);
   for (const auto& [m, n, k] : kProducts) {

@@ -1,4 +1,4 @@
-// What the CUDA tests share: the hardware they need, and kernels that stall a stream.
+// Hardware requirements of CUDA tests, and kernels that stall a stream.
 #pragma once
 
 #include <gtest/gtest.h>

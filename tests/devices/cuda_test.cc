@@ -76,7 +76,7 @@ TEST(Cuda, CallsLeaveTheCurrentDeviceAlone) {
   LOCUS_CUDA(cudaSetDevice(0));
 }
 
-// In a process of its own, where no other test has used gpu(0).
+// A process of its own, where no other test has used gpu(0).
 TEST(CudaDeathTest, AGpuThatIsNotUsedGetsNoContext) {
   if (num_gpus() < 2 || context_info(gpu(1)).emulated) GTEST_SKIP() << "needs two NVIDIA GPUs";
   testing::GTEST_FLAG(death_test_style) = "threadsafe";
@@ -210,7 +210,7 @@ TEST(Cuda, AStreamOfTheHostsChoiceWaitsForAnEvent) {
   EXPECT_TRUE(end.query());
 }
 
-// What a kernel that finds a fault does, without a kernel: the word is raised in stream order.
+// Raises a fault in stream order, without a kernel.
 template <cuda::Finding kFinding>
 void raise_fault(const Call& call) {
   LOCUS_CUDA(cudaLaunchHostFunc(
@@ -311,7 +311,7 @@ TEST(Cuda, OutOfMemoryLeavesTheDeviceUsable) {
   const auto too_many = static_cast<int64_t>(gpu_memory_info(gpu(0)).total / sizeof(float) * 2);
   const size_t before = memory_pool(gpu(0)).stats().in_use;
   EXPECT_THROW(empty({too_many}, gpu(0)), OutOfMemory);
-  EXPECT_LE(memory_pool(gpu(0)).stats().in_use, before);  // less: what waited for an event
+  EXPECT_LE(memory_pool(gpu(0)).stats().in_use, before);  // less: blocks that waited for an event
   EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess);
   EXPECT_THAT((ones({1000}, gpu(0)) + 1.0f).to_vector<float>(), Each(2.0f));
 }

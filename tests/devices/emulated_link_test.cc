@@ -1,4 +1,4 @@
-// The link model of emulated GPUs: what LOCUS_EMULATED_LINK accepts, and that copies take its time.
+// The link model of emulated GPUs: values of LOCUS_EMULATED_LINK, times of copies.
 #include <locus/devices/emulated_link.h>
 
 #include <gtest/gtest.h>
@@ -152,7 +152,7 @@ TEST(EmulatedLink, TwoUploadsShareALink) {
   for (const EventView& e : {start, first, second}) d.release(e);
 }
 
-// The least of a few runs, up to the first below `good`: a busy machine stretches some.
+// The least of a few runs, up to the first below `good`, because a busy machine slows some.
 template <class F>
 double quickest(double good, F&& milliseconds) {
   double best = milliseconds();
@@ -210,7 +210,7 @@ TEST(ComputeAlone, IsSaidByAThread) {
   set_num_threads(before);
 }
 
-// Keeps a core busy for some milliseconds of its own time.
+// Uses some milliseconds of thread time.
 void toil(const Call&) {
   timespec t;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
@@ -251,7 +251,7 @@ TEST(EmulatedLink, AnEventIsDoneAtItsTimeAndNotBefore) {
   EXPECT_GE(emulated::Clock::now(), time);
 }
 
-// As where its thread has to wait for a core.
+// Like a thread that waits for a core.
 void dawdle(const Call&) { std::this_thread::sleep_for(40ms); }
 
 TEST(EmulatedLink, WhatAThreadLosesTakesNoTimeOfTheGpu) {
@@ -322,7 +322,7 @@ TEST(EmulatedLink, AGpuThatWaitsForAnotherGoesOnWhenThatIsDone) {
   second.release(end);
 }
 
-// Each kernel ends only once the other runs too.
+// Each kernel ends only after the other has started.
 TEST(EmulatedLink, TwoGpusComputeAtOnce) {
   LOCUS_NEEDS_EMULATED_GPUS();
   LOCUS_NEEDS_ANY_GPUS(2);

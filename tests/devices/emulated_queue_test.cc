@@ -1,4 +1,4 @@
-// Queues of emulated GPUs whose process forks or ends, and that are closed and opened again.
+// Queues of emulated GPUs across fork, exit, close and reopen.
 #include <locus/devices/emulated/emulated_queue.h>
 
 #include <cstdlib>
@@ -53,7 +53,7 @@ TEST_F(EmulatedQueue, AClosedStreamIsOpenedAgainBeforeAnotherIsMade) {
   EXPECT_EQ(ran, 1);
 }
 
-// Memory is handed out in the order of pushing, and a kernel takes its own when it runs.
+// Memory is handed out in the order of pushing; a kernel takes scratch memory when it runs.
 TEST_F(EmulatedQueue, AKernelsScratchIsNotMemoryThatItsOperandsHoldUntilItRan) {
   MemoryPool& pool = memory_pool(gpu(0));
   View x;

@@ -1,4 +1,4 @@
-// Emulated GPUs: order, asynchrony, errors and memory of their queues.
+// Queues of emulated GPUs: order, asynchrony, errors, memory.
 #include <locus/devices/emulated.h>
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Kernels of these tests: their attributes are pointers into the test.
+// The attributes of these kernels point into the test.
 struct LogAttrs {
   std::vector<int>* log;
   int value;
@@ -70,7 +70,7 @@ class Emulated : public testing::Test {
   StreamView compute(int i = 0) { return device(gpu(i)).stream(Lane::compute); }
 };
 
-// Holds a stream until opened, also when a test fails.
+// Holds a stream until opened, also if a test fails.
 class Gate {
  public:
   explicit Gate(StreamView s) : stream_(s) { launch(s, gate_kernel, GateAttrs{&open_}); }
@@ -245,7 +245,7 @@ TEST_F(Emulated, PinnedMemoryCopiesAsynchronouslyAndIsHeldUntilTheCopyIsDone) {
   void* next = nullptr;
   {
     Gate gate(compute());
-    gpu0().copy(to, gpu(0), from, cpu_pinned(0), kBytes, compute());  // would hang otherwise
+    gpu0().copy(to, gpu(0), from, cpu_pinned(0), kBytes, compute());  // would hang if it blocked
     const EventView event = gpu0().record(compute());
     pinned.deallocate_after(from, kBytes, host, {&event, 1});
     next = pinned.allocate(kBytes, host);
@@ -350,7 +350,7 @@ TEST_F(Emulated, StreamsOpenCloseAndLeaveTheirMemory) {
   gpu0().close_stream(s);
   EXPECT_EQ(log, std::vector<int>{1}) << "closing waits";
   memory_pool(gpu(0)).deallocate(p, 1000, s);
-  // What still names the stream may ask about it; nothing may be enqueued.
+  // Events of a closed stream may be queried; nothing may be enqueued.
   const EventView event = gpu0().record(s);
   EXPECT_TRUE(gpu0().done(event));
   gpu0().release(event);

@@ -1,4 +1,4 @@
-// A device without hardware or work: its events fire when a test says so. Streams are numbers.
+// A device without hardware or work. A test fires its events. Streams are numbers.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@ struct FakeEvent {
   std::atomic<bool> fired{false};
 };
 
-// What the fake devices of this process were asked to do.
+// Counts calls of this process's fake devices.
 struct FakeCalls {
   std::atomic<int> recorded{0}, live_events{0}, host_waits{0};
   std::vector<std::pair<uint32_t, uint32_t>> waits;  // waiter, stream waited for

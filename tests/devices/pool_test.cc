@@ -1,4 +1,4 @@
-// The caching pool's contract, on a source and events under the test's control.
+// The caching pool, with a source and events under the test's control.
 #include <locus/devices/pool.h>
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ StreamView on(uint32_t i) {  // of no other use
 }
 EventView new_event() { return device(fake()).record(on(9)); }
 
-// Host memory with a ceiling, and a list of what is out.
+// Host memory with a limit and a list of live blocks.
 class Source final : public MemorySource {
  public:
   explicit Source(size_t ceiling) : ceiling_(ceiling) {}
@@ -152,7 +152,7 @@ TEST_F(Pool, FreeNeighboursMerge) {
   std::vector<void*> blocks;
   for (int i = 0; i < 16; ++i) blocks.push_back(pool.allocate(2 * kMiB, on(1)));
   EXPECT_EQ(pool.stats().reserved, 32 * kMiB);
-  // Every other first, so that the rest merges on both sides.
+  // Every other block first, so that the rest merges on both sides.
   for (size_t i = 0; i < 16; i += 2) pool.deallocate(blocks[i], 2 * kMiB, on(1));
   for (size_t i = 1; i < 16; i += 2) pool.deallocate(blocks[i], 2 * kMiB, on(1));
   void* all = pool.allocate(32 * kMiB, on(1));
@@ -185,7 +185,7 @@ TEST_F(Pool, TheLimitHoldsAndTheProgramGoesOnAfterOutOfMemory) {
   }
   EXPECT_EQ(pool.stats().in_use, 8 * kMiB);
   pool.deallocate(a, 8 * kMiB, on(1));
-  // The cached 8 MiB must be given back to make room.
+  // The cached 8 MiB must be returned first.
   void* b = pool.allocate(10 * kMiB, on(1));
   EXPECT_EQ(pool.stats().reserved, 10 * kMiB);
   pool.deallocate(b, 10 * kMiB, on(1));
@@ -237,7 +237,7 @@ TEST_F(Pool, BlocksOfARetiredStreamGoToAnyStreamWithoutWaiting) {
   pool.deallocate(after, 100, on(1));
   EXPECT_EQ(pool.allocate(100, on(2)), after);
   EXPECT_TRUE(fake_calls.waits.empty());
-  // Freed on stream 2, they are stream 2's.
+  // Blocks freed on stream 2 belong to stream 2.
   pool.deallocate(before, 5 * kMiB, on(2));
   pool.deallocate(after, 100, on(2));
   EXPECT_NE(pool.allocate(5 * kMiB, on(3)), before);
@@ -248,7 +248,7 @@ TEST(PoolOfAGpu, HasTheBlocksOfAClosedStream) {
   LOCUS_NEEDS_POOL();
   LOCUS_NEEDS_ANY_GPUS(1);
   const Context c = gpu(0);
-  constexpr int64_t kLong = 100 << 20;  // in a segment of its own
+  constexpr int64_t kLong = 100 << 20;  // in a separate segment
   {
     const Stream stream(c);
     const StreamScope scope(stream);
@@ -304,7 +304,7 @@ TEST_F(Pool, WithoutCachingEveryBlockIsTheDrivers) {
   EXPECT_EQ(pool.stats().reserved, 0u);
 }
 
-// Random traffic: no two live blocks may ever share a byte.
+// Random traffic: live blocks must not overlap.
 void churn(CachingPool& pool, uint32_t stream, unsigned seed) {
   std::mt19937 random(seed);
   std::vector<std::pair<unsigned char*, size_t>> live;

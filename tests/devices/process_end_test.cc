@@ -1,5 +1,5 @@
-// Programs that compute before main(), while they exit, and in a child of fork(). Each is a process
-// of its own: on real GPUs and on emulated ones.
+// Programs that compute before main(), during exit, and in a child of fork(), each in a process, on
+// real and emulated GPUs.
 #include <atomic>
 #include <cstdlib>
 #include <functional>
@@ -33,13 +33,13 @@ struct Globals {
   Compiled plus_one{[](const Tensors& in) { return Tensors{in[0] + 1}; }};
 };
 
-// Destroyed last: after all that starts with the first use of a GPU has ended.
+// Destroyed last, after everything that starts with the first use of a GPU.
 [[gnu::init_priority(200)]] std::optional<Globals> destroyed_last;
-// Made before main(), in a process that asks for it.
+// Made before main() in processes that set kAsk.
 const std::unique_ptr<Globals> made_first =
     std::getenv(kAsk) ? std::make_unique<Globals>() : nullptr;
 
-// The child runs from the start of the program, and makes its globals anew.
+// The child starts the program anew and makes its globals again.
 class ProcessEndDeathTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -71,7 +71,7 @@ TEST_F(ProcessEndDeathTest, GlobalsOnAGpuAreMadeBeforeMainAndDestroyedAfterIt) {
   EXPECT_EXIT(use_globals(), ExitedWithCode(7), "");
 }
 
-// The thread has tensors of its own: exit() destroys the globals, perhaps before the thread runs.
+// The thread has its own tensors, because exit() may destroy the globals before the thread runs.
 void compute_for_ever(Tensor x, const Tensor& twos, bool read, std::atomic<int>& rounds) {
   for (;; ++rounds) {
     x = matmul(x, twos) * 0.25f;
@@ -95,7 +95,7 @@ TEST_F(ProcessEndDeathTest, DetachedThreadsThatComputeLeaveTheExitCodeAsItIs) {
   for (int i = 0; i < 5; ++i) EXPECT_EXIT(exit_while_threads_compute(), ExitedWithCode(7), "");
 }
 
-// The destructor does what main() did, when the thread-local objects of main() are destroyed.
+// The destructor repeats works() after main()'s thread-local objects are destroyed.
 struct LearnsAndFails {
   ~LearnsAndFails() {
     if (!works()) std::_Exit(1);

@@ -1,4 +1,4 @@
-// Results and gradients have the same bits for any number of threads of the host.
+// Results and gradients have the same bits for any number of host threads.
 #include <cstring>
 #include <functional>
 #include <string>
@@ -178,7 +178,7 @@ TEST(ThreadBits, OfElementsAndIndices) {
   expect_same_bits("masks", [](const Tensors& in) { return Tensor(in[0][in[0] > .5]); }, {s});
 }
 
-// Every op that takes vectors as long as one another where its first sample has tensors.
+// Ops whose sample tensors can be replaced by equally long vectors.
 TEST(ThreadBits, OfEveryOpOfLongVectors) {
   constexpr int64_t kLength = 100003;
   int walked = 0;
