@@ -1,5 +1,5 @@
-// Convolutions give the same bits again, for any number of threads, and cut in chunks what they
-// give whole.
+// Convolutions give the same bits in each run, for any number of threads, and for chunks as for the
+// whole.
 #include "tests/support/contexts.h"
 
 #include <locus/core/autograd.h>
@@ -78,7 +78,7 @@ TEST(ConvolutionBits, ManyImagesGiveWhatTheirPartsGive) {
     }
 }
 
-// Chunks of images, as far as 32 bits count.
+// Chunks of images that 32-bit indices reach.
 TEST(ConvolutionBits, MoreThan32BitsCountAreConvolvedOnAGpu) {
   LOCUS_NEEDS_GPUS(1);
   const Context c = gpu(0);

@@ -22,11 +22,11 @@ using Values = std::vector<double>;
 
 // A convolution of three spatial axes, channels first, one multiplication at a time.
 struct Naive {
-  int64_t n, groups, in, out;  // channels a group
+  int64_t n, groups, in, out;  // channels per group
   int64_t data[3], kernel[3], stride[3], padding[3], dilation[3];
   int64_t result[3];
 
-  // each(x, w, y): flat indices of three elements that meet.
+  // each(x, w, y): flat indices of the elements of one multiplication.
   template <class F>
   void each(const F& f) const {
     for (int64_t i = 0; i < n; ++i)
@@ -55,7 +55,7 @@ struct Naive {
   static int64_t product(const int64_t (&v)[3]) { return v[0] * v[1] * v[2]; }
 };
 
-// A layer, drawn; the naive one's operands have their channels first.
+// A random layer. The naive operands have channels first.
 struct Case {
   int axes;
   bool last;
@@ -77,7 +77,7 @@ Extent extent(const int64_t (&v)[3], int axes) {
   return axes == 1 ? Extent{p[0]} : axes == 2 ? Extent{p[0], p[1]} : Extent{p[0], p[1], p[2]};
 }
 
-// `image`: a convolution of images as networks have them, in rows of fours.
+// `image`: a typical convolution of images, with rows in fours.
 Case draw(std::mt19937& random, Context c, DType d, bool image = false) {
   const auto pick = [&](int64_t low, int64_t high) {
     return std::uniform_int_distribution<int64_t>(low, high)(random);
@@ -151,7 +151,7 @@ void expect_close(const Values& got, const Values& wanted, DType d, const char* 
     ASSERT_NEAR(got[i], wanted[i], tolerance(d) * largest) << what << " at " << i;
 }
 
-// The result and all gradients of a random layer against the loops.
+// Compares the result and all gradients with the loops.
 void check_case(const Case& k, DType d) {
   const Naive& v = k.naive;
   const Values x = k.first(k.x), w = k.first(k.w), dy = k.first(k.dy);
@@ -179,7 +179,7 @@ void check_case(const Case& k, DType d) {
   EXPECT_EQ(out.dtype(), d);
   expect_close(k.first(out), y, d, "y");
 
-  z = dy;  // masked by the result as it was rounded
+  z = dy;  // masked by the rounded result
   const Values mask = k.first(out);
   for (size_t i = 0; i < z.size(); ++i) z[i] = relu && mask[i] <= 0 ? 0 : dy[i];
   v.each([&](size_t xi, size_t wi, size_t yi) {
@@ -191,7 +191,7 @@ void check_case(const Case& k, DType d) {
   expect_close(k.first(k.x.grad()), dx, d, "dx");
   expect_close(k.first(k.w.grad()), dw, d, "dw");
   if (k.b.defined()) expect_close(values(k.b.grad()), db, d, "db");
-  // Composed of ops that have gradients themselves.
+  // With create_graph: ops that have gradients themselves.
   const Tensors composed =
       autograd::grad({out}, variables, {.head_gradients = {k.dy}, .create_graph = true});
   expect_close(k.first(composed[0]), dx, d, "composed dx");
@@ -225,7 +225,7 @@ TEST(Convolution, OfImagesAgreesWithLoopsOverItsFormula) {
     }
 }
 
-// A result in 16 bits is the sum, of products that are exact in f32, rounded once.
+// A 16-bit result is the sum of products exact in f32, rounded once.
 TEST(Convolution, SixteenBitsAreRoundedOnce) {
   std::mt19937 random(11);
   for (Context c : test::contexts())
@@ -241,7 +241,7 @@ TEST(Convolution, SixteenBitsAreRoundedOnce) {
         }
         out.backward({.head_gradient = k.dy});
         const Values x = k.first(k.x), w = k.first(k.w), dy = k.first(k.dy);
-        // The sums, those of absolute values, and how many were added.
+        // The sum, the sum of absolute values, and the number of terms.
         struct Sum {
           double value = 0, size = 0, terms = 0;
           void add(double v) { value += v, size += std::fabs(v), ++terms; }
@@ -252,7 +252,7 @@ TEST(Convolution, SixteenBitsAreRoundedOnce) {
           dx[xi].add(dy[yi] * w[wi]);
           dw[wi].add(dy[yi] * x[xi]);
         });
-        // A GPU rounds the part of each tap in dx, too.
+        // A GPU also rounds each tap's part of dx.
         const double half_ulp = d == f16 ? 0x1p-11 : 0x1p-8;
         const double parts = is_host(c) || context_info(c).emulated ? 0 : half_ulp;
         const auto check = [&](const Tensor& t, const std::vector<Sum>& sums, double more,

@@ -10,7 +10,7 @@
 namespace locus::cuda {
 namespace {
 
-// A square one, padded so that its result is 1 / stride of the data.
+// A square layer, padded so that its result is 1 / stride of the data.
 Convolution layer(int64_t images, int64_t in, int64_t side, int64_t out, int64_t kernel,
                   int64_t stride = 1) {
   Convolution g;

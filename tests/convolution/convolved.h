@@ -37,7 +37,7 @@ struct Convolved {
             }
   }
 
-  // The data element that result `at` meets at `tap`, counted over three axes; -1: none.
+  // The data element that tap `tap` of result `at` reads, over three axes; -1: none.
   static int64_t data_met(const Convolution& g, int64_t at, int64_t tap) {
     int64_t where = 0, scale = 1;
     for (int a = 2; a >= 0; --a) {

@@ -12,7 +12,7 @@ namespace {
 
 using Values = std::vector<double>;
 
-// What a column or depth adds to places, by the header's account.
+// The offset that a column or depth adds, as the header defines it.
 struct Steps {
   int64_t b, other, at[3];
 };
@@ -32,7 +32,7 @@ Steps steps(const Side& s, int64_t i) {
   return r;
 }
 
-// c of the products; elements of none of them stay as they are.
+// Computes c; elements outside all products stay unchanged.
 void multiply(const GatheredProducts& all, const Values& a, const Values& b, Values& c) {
   for (int64_t group = 0; group < all.groups; ++group)
     for (int i = 0; i < all.n; ++i) {
@@ -63,7 +63,7 @@ Convolution draw(std::mt19937& random) {
     return std::uniform_int_distribution<int64_t>(low, high)(random);
   };
   Convolution g;
-  const bool many = pick(0, 9) == 0;  // small images, enough of them to be products of their own
+  const bool many = pick(0, 9) == 0;  // small images, enough of them for separate products
   g.images = many ? 32 : pick(1, 3);
   g.groups = pick(1, 2);
   g.in = many ? 32 : pick(1, 3);
@@ -118,7 +118,7 @@ TEST(Gathered, TapsThatOnlyMeetPaddingAreLeftOut) {
   EXPECT_FALSE(weight_products(g, false).whole);
 }
 
-// A small image whose places meet few taps, each other ones.
+// A small image whose places have few taps each, and different ones.
 Convolution small_image() {
   Convolution g;
   g.images = g.in = g.out = 32;

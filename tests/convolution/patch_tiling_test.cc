@@ -29,7 +29,7 @@ Convolution convolution(int64_t images, int64_t in, int64_t out, int64_t rows, i
   return g;
 }
 
-// Two axes, and results in fours; half of them have as much data.
+// Two axes, results in fours; half of the draws have data of the same size.
 Convolution draw(std::mt19937& random) {
   const auto pick = [&](int64_t low, int64_t high) {
     return std::uniform_int_distribution<int64_t>(low, high)(random);
@@ -52,7 +52,7 @@ Convolution draw(std::mt19937& random) {
   return g;
 }
 
-// The patch of places [first, end), filled and read as kernels do it.
+// The patch of places [first, end), filled and read like in kernels.
 class Patch {
  public:
   Patch(const GatheredProduct& p, const Side& results, const Side& taps, const PatchTiles& tiling,
@@ -66,10 +66,10 @@ class Patch {
       source_.push_back(
           source_of(region_, overlap_, i, tiling.by_pitch, p.extent, results.b.stride[0]));
   }
-  // What tap u meets at place n, in b of channel 0; -1: padding.
+  // The element of b that tap u reads at place n, in channel 0; -1: padding.
   int met(int n, int u) const {
     const int down = u / overlap_.taps[1], across = u % overlap_.taps[1];
-    // Places come in fours that lie side by side.
+    // Places come in adjacent fours.
     const int four = place_in(region_, overlap_, results_, n / 4 * 4, pitch_);
     return source_.at(static_cast<size_t>(four + n % 4 * overlap_.step[1] +
                                           down * overlap_.gap[0] * pitch_ +
@@ -172,7 +172,7 @@ TEST(Patch, IsReadWhereTheConvolutionAndItsGradientsAre) {
   EXPECT_GT(weights, 40);
 }
 
-// Every row of any run of places that begins at a multiple of their number.
+// Every row of every run of places that begins at a multiple of their number.
 TEST(Patch, HasRoomForAllItsRows) {
   std::mt19937 random(6);
   for (int i = 0; i < 1000; ++i) {
@@ -223,7 +223,7 @@ TEST(PatchTiling, HoldsWhatAKernelKeepsInSharedMemory) {
         EXPECT_LT((tiling->splits - 1) * tiling->each, channels);
         EXPECT_LE(tiling->each * taps, std::max<int64_t>(kLongest, weights));
         EXPECT_LE(tiling->threads, 320);
-        // What a thread reads of a row, in fours.
+        // A thread reads a row in fours.
         EXPECT_GE(tiling->pitch, overlap.width - 4 + (tiling->across + 6) / 4 * 4);
       }
       const GatheredProducts all = weight_products(g, false);
@@ -281,7 +281,7 @@ TEST(PatchTiling, LeavesToOthersWhat32BitsDoNotCount) {
   ASSERT_TRUE(gatherable(far, 1));
   EXPECT_FALSE(choose_patch_tiling(forward_products(far), kLongest, false, kH200, kCounters));
   EXPECT_FALSE(choose_weight_patch_tiling(weight_products(far, false), kLongest, false, kH200));
-  // The last tile's columns, and the last stage's places, end behind 2^31.
+  // The last tile's columns and the last stage's places end beyond 2^31.
   const Convolution many = convolution((1 << 27) - 1, 1, 1, 4, 4, 3, 1);
   ASSERT_TRUE(gatherable(many, many.images));
   EXPECT_FALSE(choose_patch_tiling(forward_products(many), kLongest, false, kH200, kCounters));
