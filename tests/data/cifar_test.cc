@@ -1,4 +1,3 @@
-// cifar10(): the binary files, whole or damaged.
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -82,7 +81,7 @@ TEST_F(Cifar10, OnlyWholeRecordsAreRead) {
               AllOf(HasSubstr("label 10 of record 1"), HasSubstr("0 to 9")));
 }
 
-// Whatever the bytes are, they are a set or a FormatError.
+// Any bytes give a data set or a FormatError.
 TEST_F(Cifar10, AnyBytesAreReadOrRefused) {
   std::mt19937 random(1);
   int read = 0;

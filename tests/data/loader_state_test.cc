@@ -1,4 +1,4 @@
-// state() and set_state() of both loaders: a run that stopped goes on as if it had not.
+// state() and set_state() of both loaders: a stopped run continues with the same batches.
 #include <optional>
 
 #include <locus/core/base/text.h>
@@ -53,7 +53,7 @@ Prefetcher prefetcher_of(const Case& c, int num_workers, int prefetch, Context w
                                           .prefetch = prefetch});
 }
 
-// What `epochs` loops give, the states after each batch included; stops after `stop` batches.
+// The batches of `epochs` loops and the state after each batch; stops after `stop` batches.
 struct Given {
   Labels batches;
   std::vector<LoaderState> states;
@@ -103,7 +103,7 @@ TEST(LoaderState, ResumesAtEveryBatch) {
       const LoaderState state = k == 0 ? start : whole.states[k - 1];
       DataLoader fresh = loader_of(c);
       expect_rest(fresh, whole, k, state);
-      // A loader in the middle of another epoch, and one that made batches ahead.
+      // A loader within another epoch, and one that made batches ahead.
       DataLoader used = loader_of(c);
       run(used, 2, 3);
       expect_rest(used, whole, k, state);
@@ -176,7 +176,7 @@ TEST(LoaderState, OfAnotherLoaderIsRefused) {
   refused([](LoaderState& s) { s.position = -1; });
   EXPECT_THAT(refused([](LoaderState& s) { s.position = 2; }), HasSubstr("position 2 of epoch 0"));
   loader.set_state(good);
-  // The refused ones changed nothing: the run goes on in the middle.
+  // Refused states changed nothing.
   DataLoader other = loader_of({11, 4, true, LastBatch::rollover});
   const Given whole = run(other, kEpochs);
   expect_rest(loader, whole, 1, good);

@@ -1,4 +1,4 @@
-// Prefetcher: the DataLoader's batches, made and uploaded ahead, whatever happens to the loop.
+// Prefetcher: the DataLoader's batches, made and uploaded ahead.
 #include <locus/nn/prefetch.h>
 
 #include <gtest/gtest.h>
@@ -203,7 +203,7 @@ TEST(Prefetcher, BatchesAreMadeAheadThoughNobodyTakesThem) {
   EXPECT_TRUE(test::eventually([&] { return decoded == 2 * (2 + 3); })) << decoded;
 }
 
-// Of different batches, and of one.
+// In different batches, and in one.
 TEST(Prefetcher, WorkersDecodeSamplesAtOnce) {
   for (const int64_t batch_size : {1, 3}) {
     std::latch inside(2);
@@ -247,7 +247,7 @@ TEST(Prefetcher, UnlikeSamplesAndNonsenseAreRefused) {
   EXPECT_THROW(Prefetcher(4, sample, {.context = gpu(60)}), DeviceError);
 }
 
-// Uploads of a millisecond: page-locked memory given to the next batch too early would show.
+// Uploads of a millisecond reveal page-locked memory that is reused too early.
 TEST(Prefetcher, SlowLinksChangeNoValue) {
   LOCUS_NEEDS_EMULATED_GPUS();
   const test::LinkModelScope slow(

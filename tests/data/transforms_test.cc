@@ -1,4 +1,4 @@
-// Transforms: what they do to images, and that loaders, contexts and workers agree on it.
+// Transforms of images: equal results in loaders, contexts and workers.
 #include <locus/nn/transforms.h>
 
 #include <cmath>
@@ -159,7 +159,7 @@ TEST(Transforms, DependOnSeedEpochAndSampleAlone) {
     EXPECT_EQ(test::values(made(1, 1, std::span(ids).subspan(i, 1))[0]), test::values(all[i]));
   EXPECT_NE(test::values(all), test::values(made(2, 1, ids)));
   EXPECT_NE(test::values(all), test::values(made(1, 2, ids)));
-  // Two of a kind draw apart.
+  // Two transforms of a kind draw differently.
   const std::vector<int32_t> many = numbers(64);
   const Tensor twice =
       Compose({RandomFlipLeftRight(), RandomFlipLeftRight()})(images(64), {.samples = many});
