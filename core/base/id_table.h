@@ -22,7 +22,7 @@ class IdTable {
     const Chunk* chunk = chunks_[id >> kChunkBits].load(std::memory_order_acquire);
     return chunk ? (*chunk)[id & (kChunk - 1)].load(std::memory_order_acquire) : nullptr;
   }
-  // The object. If there is none, enters *make(). id < kCapacity.
+  // The object. If there is none, enters the result of make(). id < kCapacity.
   T& find_or_enter(uint32_t id, const auto& make) {
     if (T* found = find(id)) return *found;
     const MutexLock lock(mutex_);

@@ -54,7 +54,7 @@ inline ByteRange byte_range(const View& v) {
   const int size = size_of(v.meta.dtype);
   return {data + first * size, data + (last + 1) * size, dense(v)};
 }
-// If one has gaps, that is known only if both begin at the same byte.
+// Sharing of views with gaps is found only if both begin at the same byte.
 inline bool share_bytes(const ByteRange& a, const ByteRange& b) {
   return a.begin < b.end && b.begin < a.end && ((a.filled && b.filled) || a.begin == b.begin);
 }

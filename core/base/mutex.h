@@ -39,9 +39,7 @@ class LOCUS_THREAD_SAFETY(scoped_lockable) MutexLock : NonCopyable {
   explicit MutexLock(Mutex& m) LOCUS_THREAD_SAFETY(acquire_capability(m)) : lock_(m.mutex_) {}
   ~MutexLock() LOCUS_THREAD_SAFETY(release_capability()) {}
 
-  void unlock() LOCUS_THREAD_SAFETY(release_capability()) {
-    lock_.unlock();
-  }  // before the destructor
+  void unlock() LOCUS_THREAD_SAFETY(release_capability()) { lock_.unlock(); }  // early
   // Unlocks the mutex until the condition is notified, or spuriously: wait in a loop.
   void wait(std::condition_variable& condition) { condition.wait(lock_); }
 
