@@ -1,5 +1,5 @@
-// The path of every op call. invoke() has the steps of each call from top to bottom. Error texts
-// are in invoke_check.cc, so that the path stays short.
+// The path of every op call. invoke() has the steps of each call from top to bottom. Most error
+// texts are in invoke_check.cc, so that the path stays short.
 #include <algorithm>
 #include <functional>
 

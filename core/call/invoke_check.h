@@ -18,8 +18,8 @@ void check_call(const Op& op, std::span<const Ref> in, const AttrsView& attrs, s
 // Throws ContextMismatch.
 Context common_context(const Op& op, std::span<const Ref> all, size_t n_in);
 
-// Throws ValueError if targets, the operands from index n_in on, share memory. If one has gaps,
-// that is known only if both begin at the same byte.
+// Throws ValueError if targets, the operands from index n_in on, share memory. Sharing of
+// targets with gaps is found only if both begin at the same byte.
 void check_apart(const Op& op, std::span<const Ref> all, size_t n_in);
 
 // The handle of operand i; the first n_in are inputs. Throws EmptyTensor.
