@@ -60,7 +60,7 @@ void AtomicFile::fail(const char* what, const std::string& where) const {
 std::string read_file(const std::string& path, std::string_view expected) {
   std::ifstream file(path, std::ios::binary);
   std::string text, line;
-  // By lines: for a folder an iterator throws, but no Error.
+  // By lines: for a folder, an iterator throws, but not an Error.
   while (std::getline(file, line)) text += file.eof() ? line : line + "\n";
   if (!file.is_open() || file.bad())
     throw FormatError(path, ": cannot be read; expected ", expected);
