@@ -42,7 +42,8 @@ class Storage : NonCopyable {
   StreamView home();
   uint64_t born() const { return born_; }  // reads.h
 
-  // Call before enqueuing on s: s waits for earlier uses. A host stream (id 0) blocks the host.
+  // Call before enqueuing on s: s waits for earlier work as needed. A host stream (id 0) blocks the
+  // host.
   void before_read(StreamView s) {
     tell_read();
     order_read(s);
