@@ -37,7 +37,7 @@ namespace {
 constinit Ranks::RankInfo here;
 constexpr int64_t kStart = 25;  // seconds, at least, for all ranks to start
 
-// Of the process that joined, not of its children; and what it did where nobody catches.
+// The process that joined, not its children; and its previous terminate handler.
 constinit pid_t process = 0;
 constinit std::terminate_handler terminated_alone = nullptr;
 
@@ -46,7 +46,7 @@ void meet(const RankCall& call, double seconds = time_limit()) {
   agree(call, seconds);
 }
 
-// Whoever ends alone ends all, else the others wait for it.
+// A rank that ends alone ends all; else the others would wait.
 void terminated() {
   if (getpid() != process) return terminated_alone();
   std::string why = "it was terminated";
@@ -62,7 +62,7 @@ void terminated() {
 
 void ended(int status, void*) {
   if (getpid() != process) return;
-  std::fflush(stdout);  // before what may end all
+  std::fflush(stdout);  // before end_all()
   const bool stopped = status == 128 + SIGINT || status == 128 + SIGTERM;
   if (status != 0 && !stopped) ranks()->end_all(text_of("it ended with status ", status), status);
   std::string end = "the end of the program";
@@ -78,10 +78,10 @@ void ended(int status, void*) {
   }
 }
 
-// The GPUs that a rank sees, in its order; 0 behind the last.
+// Hashes of GPUs that a rank sees, in order; then 0.
 using Seen = std::array<uint64_t, kMaxDevices>;
 
-// Whether two of the first n of each are one.
+// Whether the first n share a GPU.
 bool common(const Seen& a, const Seen& b, int n) {
   return std::any_of(a.begin(), a.begin() + n, [&](uint64_t gpu) {
     return gpu != 0 && std::find(b.begin(), b.begin() + n, gpu) != b.begin() + n;
@@ -140,7 +140,7 @@ void barrier(Caller from) {
 void together(const std::function<void()>& f, Caller from) {
   if (!ranks()) return f();
   RankCall call = call_of("together", from);
-  meet(call);  // a rank that does not come is found, however long f takes
+  meet(call);  // finds missing ranks, however long f takes
   try {
     f();
   } catch (...) {
@@ -179,7 +179,7 @@ std::vector<Context> contexts(int n, Caller from) {
   const std::vector<Seen> all = seen_by_all(from);
   const Seen& mine = all[static_cast<size_t>(rank())];
   const bool any = std::ranges::any_of(all, [](const Seen& s) { return s[0] != 0; });
-  // Ranks of this host that have GPUs in common have all of them, or each has its own.
+  // Whether all ranks of this host see the same GPUs, and no other rank sees one.
   const bool same =
       std::ranges::count(all, mine) == local_size() && std::ranges::all_of(all, [&](const Seen& s) {
         return s == mine || !common(s, mine, kMaxDevices);

@@ -1,4 +1,4 @@
-// Collectives of tensors: on the host by the ranks' own calls, among devices over links.
+// Collectives of tensors: on the host by Ranks, among devices by RankLink.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -30,7 +30,7 @@ void set_rank_links(DeviceType type, MakeRankLink make) {
 namespace cluster {
 namespace {
 
-// What sums of it are made in, on the host.
+// The dtype of sums on the host.
 DType summed_in(DType d) { return d == f16 || d == bf16 ? f32 : d; }
 
 void check(const std::string& name, const Tensors& tensors, std::optional<ReduceOp> op, int root,
@@ -55,7 +55,7 @@ void check(const std::string& name, const Tensors& tensors, std::optional<Reduce
   }
 }
 
-// The tensors of one context after those of another, contexts in the order in which they come.
+// Tensors by context, in the order of their contexts' first tensors.
 std::vector<Tensors> by_context(const Tensors& tensors) {
   std::vector<Tensors> all;
   for (const Tensor& t : tensors) {
@@ -97,7 +97,7 @@ RankCall call_with(const std::string& name, const Tensors& tensors, std::optiona
   return call;
 }
 
-// Row-major memory for as many elements as the tensors have, each seen through a view of its shape.
+// Row-major memory for all elements of the tensors, and one view per tensor.
 struct Staged {
   Tensor memory;
   Tensors parts;
@@ -116,13 +116,13 @@ Staged stage(const Tensors& tensors, DType dtype, Context host) {
   return s;
 }
 
-// Memory that MPI may still write after it failed is never given back.
+// Memory that MPI may still write after a failure is never freed.
 void keep_for_ever(const Tensor& memory) {
   static auto* const kept = new Tensors;
   kept->push_back(memory);
 }
 
-// What a call does with the tensors of this rank.
+// How a call uses this rank's tensors.
 struct Use {
   bool reads = true, writes = true, sums = false;
   int root = 0;
@@ -130,7 +130,7 @@ struct Use {
 using OnHost = std::function<void(Ranks&, const Tensor& memory)>;
 using OnLink = std::function<void(RankLink&, std::span<const View>, StreamView)>;
 
-// Memory of the host for the tensors, those of one dtype together, with what is read of them.
+// Host memory for the tensors, one block per dtype, filled if the call reads.
 using AllStaged = std::vector<std::pair<Tensors, Staged>>;
 AllStaged staged(const Tensors& tensors, Use use, Caller from) {
   std::map<DType, Tensors> together;
@@ -146,7 +146,7 @@ AllStaged staged(const Tensors& tensors, Use use, Caller from) {
   return all;
 }
 
-// f(staged), and the tensors have what it gives.
+// Calls f on the staged memory, then copies results to the tensors.
 void on_host(const AllStaged& all, Use use, Caller from, const OnHost& f) LOCUS_REQUIRES(turns()) {
   carry_out([&] {
     try {
@@ -160,8 +160,8 @@ void on_host(const AllStaged& all, Use use, Caller from, const OnHost& f) LOCUS_
   });
 }
 
-// The link that all ranks use now, of which c is this rank's context. One that was made is kept:
-// ranks may change from one context to another and back.
+// The agreed link, of which c is this rank's context. Links are kept: ranks may alternate between
+// contexts.
 RankLink& link_of(Context c, Agreed way) LOCUS_REQUIRES(turns()) {
   static auto* const all = new std::map<uint32_t, std::unique_ptr<RankLink>>;
   std::unique_ptr<RankLink>& link = (*all)[way.link];
@@ -169,7 +169,7 @@ RankLink& link_of(Context c, Agreed way) LOCUS_REQUIRES(turns()) {
   return *link;
 }
 
-// Those that have elements, in memory in which these lie one after the other.
+// Tensors with elements; copies of those that are not row-major.
 Tensors packed(const Tensors& tensors) {
   Tensors all;
   for (const Tensor& t : tensors)
@@ -177,8 +177,8 @@ Tensors packed(const Tensors& tensors) {
   return all;
 }
 
-// f(link, views, stream) on the tensors' own memory, or on what they are packed in, in stream
-// order.
+// Calls f(link, views, stream) on `packed` in stream order, then copies to tensors that were
+// packed.
 void on_device(const Tensors& tensors, const Tensors& packed, Agreed way, Caller from,
                const OnLink& f) LOCUS_REQUIRES(turns()) {
   carry_out([&]() LOCUS_REQUIRES(turns()) {
@@ -213,14 +213,14 @@ bool can_link(const Tensors& group) {
          link_makers[static_cast<int>(group[0].context().type)] != nullptr;
 }
 
-// Which way the tensors of one context go, agreed on by all ranks.
+// All ranks agree on the link for one context's tensors, or none.
 Agreed agree_on(RankCall call, const Tensors& group) LOCUS_REQUIRES(turns()) {
   call.can_link = can_link(group);
   if (call.can_link) call.context = group[0].context();
   return agree(call, time_limit());
 }
 
-// One call of all ranks: the tensors of each context over its link, or on the host.
+// One call of all ranks: each context's tensors over its link, or on the host.
 void meet(const std::string& name, const Tensors& tensors, std::optional<ReduceOp> op, Use use,
           Caller from, const OnLink& on_link, const OnHost& here) {
   if (!ranks()) return check(name, tensors, op, use.root);
@@ -232,7 +232,7 @@ void meet(const std::string& name, const Tensors& tensors, std::optional<ReduceO
     AllStaged staged = {};
   };
   std::vector<Ready> all;
-  // What takes memory comes before they agree: one that has none is no rank that does not come.
+  // Allocates before the ranks agree, so that a rank without memory reports it.
   if (!call.failure) try {
       for (const Tensors& group : by_context(tensors))
         if (can_link(group))

@@ -1,5 +1,5 @@
-// What a kind of device offers a group for collectives, beside copies from one to another. Internal
-// to core, devices and ops/collective.
+// Collectives that a device type provides for a group, besides copies. Internal to core, devices
+// and ops/collective.
 #pragma once
 
 #include <atomic>
@@ -13,11 +13,11 @@
 
 namespace locus {
 
-// Where kernels of a group's devices wait for one another. What lies there is known to the kind of
-// device that made it.
+// A barrier at which kernels of a group's devices wait for each other. Its contents depend on the
+// device type.
 struct PeerBarrier {
   virtual ~PeerBarrier() = default;
-  // Some devices took a turn that others did not: no kernel may use it again.
+  // Only some devices' kernels were enqueued: no kernel may use the barrier again.
   mutable std::atomic<bool> broken{false};
 };
 
@@ -27,26 +27,27 @@ class Communicator {
 
   // The barrier for kernels on these streams, one stream per device in the group's order. Without
   // streams: a barrier that is shared with no one while it is held. It takes parts of up to
-  // inbox_bytes per device. Null where the devices do not reach each other's memory.
+  // inbox_bytes per device. Null if the devices do not reach each other's memory, or are too many.
   virtual std::shared_ptr<const PeerBarrier> barrier(std::span<const StreamView> streams,
                                                      size_t inbox_bytes) = 0;
 
-  // Enqueues, on streams[i] of device i, that out[i] becomes all of in combined: row-major views of
-  // one dtype and shape, where out[i] may be in[i]. Several tensors one after the other, device by
-  // device in each. False, and nothing is done, where there is no such way. Throws DeviceError.
+  // Enqueues on streams[i] of device i: out[i] becomes the combination of all `in`. Views are
+  // row-major, of one dtype and shape; out[i] may be in[i]. Several tensors follow each other, each
+  // with one view per device. Returns false, without effect, if this is not possible. Throws
+  // DeviceError.
   virtual bool all_reduce(std::span<const View> in, std::span<const View> out, ReduceOp op,
                           std::span<const StreamView> streams) = 0;
 };
 
-// Held while work that waits for its like on other devices is enqueued on all of them: in one order
-// everywhere, else two such works could wait for each other.
+// Held while work that waits for peers is enqueued on all devices. The order is then the same on
+// every device; else two such works could wait for each other.
 Mutex& barrier_turns();
-// Around such work on s: behind that on the device's other streams, else two could each fill
-// another device and leave no room for the other.
+// Call around such work on s. It then runs after such work on the device's other streams; else two
+// works could each fill one device, and wait for the other.
 void before_barrier(StreamView s) LOCUS_REQUIRES(barrier_turns());
 void after_barrier(StreamView s) LOCUS_REQUIRES(barrier_turns());
 
-// Null where there is none. Made at first use.
+// Null if there is none. Made at first use.
 Communicator* communicator(const Group& g);
 
 using MakeCommunicator = std::unique_ptr<Communicator> (*)(const Group&);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kReduceOps[] = {"sum", "mean", "max", "min", "prod"};
 
-// The place of an equal list; a set's elements stay where they are.
+// The address of an equal list in a set, whose elements never move.
 const std::vector<Context>* kept(const std::vector<Context>& list) {
   struct Groups {
     Mutex mutex;

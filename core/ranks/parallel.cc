@@ -32,15 +32,15 @@ namespace {
 
 using std::chrono::microseconds;
 
-// What a thread waits for: changed by another one. It looks for it, after a moment only where no
-// other thread wants its core, before it sleeps.
+// Waits until another thread changes `word`: polls, then yields the core between polls, and sleeps
+// after `awake`.
 void wait_while(const std::atomic<uint32_t>& word, uint32_t old, microseconds awake,
                 std::atomic<bool>* sleeps = nullptr) {
   const auto start = std::chrono::steady_clock::now();
   if (sleeps) sleeps->store(false, std::memory_order_relaxed);
   for (int looks = 1; word.load(std::memory_order_acquire) == old; ++looks) {
 #if defined(__x86_64__)
-    __builtin_ia32_pause();  // the work that is waited for may share this core
+    __builtin_ia32_pause();  // the awaited work may share this core
 #endif
     if (looks % 32 != 0) continue;
     const auto waited = std::chrono::steady_clock::now() - start;
@@ -51,12 +51,12 @@ void wait_while(const std::atomic<uint32_t>& word, uint32_t old, microseconds aw
   }
 }
 
-// For work of the host's that other threads do.
+// For work of other host threads.
 constexpr microseconds kHostAwake{50};
 
 thread_local std::optional<Context> works_for;
 
-// The thread that waits for this one's work.
+// The thread that waits for this thread's work.
 thread_local std::thread::id waiting;
 class WaitedFor : NonCopyable {
  public:
@@ -70,7 +70,7 @@ class Worker {
     std::thread([this] { live(); }).detach();  // as long as the process
   }
 
-  // One caller at a time, who holds it; of one that sleeps or has another caller, empty.
+  // Held by one caller at a time. take_awake() is empty if the worker sleeps or is held.
   using Turn = std::unique_lock<std::mutex>;
   Turn take() { return Turn(mutex_); }
   Turn take_awake() {
@@ -100,7 +100,7 @@ class Worker {
   }
 
   const Context context_;
-  // To wake takes a tenth of a GPU's step; between two of them the program waits for the device.
+  // Waking takes a tenth of a GPU's step; between steps the program waits for the device.
   const microseconds awake_{
       is_host(context_) || context_info(context_).emulated ? kHostAwake : microseconds(1000)};
   std::mutex mutex_;
@@ -115,8 +115,8 @@ struct Workers {
   const Workers* parents = nullptr;
 };
 
-// Those of this process: a child of fork() has none of its parent's threads, and finds its mutexes
-// as they were.
+// The workers of this process. A child of fork() has none of its parent's threads, and its mutexes
+// may be locked.
 Workers& here() {
   static Workers* workers = new Workers;
   static const int registered = pthread_atfork(nullptr, nullptr, [] {
@@ -127,7 +127,7 @@ Workers& here() {
   return *workers;
 }
 
-// Null where there is none yet and none is to be made.
+// Null if there is none, unless `make`.
 Worker* worker(Context c, bool make) {
   Workers* const workers = &here();
   const MutexLock lock(workers->mutex);
@@ -137,8 +137,8 @@ Worker* worker(Context c, bool make) {
   return (workers->all[c] = std::make_unique<Worker>(c)).get();
 }
 
-// f(i) on workers[i], and here where that is null. What each threw, or null. With `behind`, at most
-// one of them is: two would wait for each other here.
+// Runs f(i) on workers[i], or here if that is null. Returns what each threw, or null. With
+// `behind`, at most one worker is null: two would wait for each other here.
 std::vector<std::exception_ptr> run_on(const std::vector<Worker*>& workers,
                                        const std::function<void(int)>& f,
                                        const std::function<void(int)>& behind = {}) {
@@ -174,7 +174,7 @@ std::vector<std::exception_ptr> run_on(const std::vector<Worker*>& workers,
   return failures;
 }
 
-// This thread does the work of a context for as long as it lives.
+// While it lives, this thread does the work of context c.
 class WorksFor : NonCopyable {
  public:
   explicit WorksFor(Context c) : before_(std::exchange(works_for, c)) {}
@@ -195,7 +195,7 @@ void parallel(const Contexts& contexts, const std::function<void(int)>& f) {
     throw Error(
         "parallel: called by a function that recompute() runs, whose second run would draw other "
         "random numbers on other threads; call recompute() inside of parallel(), one a context");
-  for (const Context c : contexts) device(c);  // DeviceError for one that is not there
+  for (const Context c : contexts) device(c);  // DeviceError if there is none
   const bool records = autograd::is_recording(), trains = autograd::is_training();
   const std::optional<DType> mixed = amp::dtype();
   autograd::Accumulate* const accumulate = autograd::Accumulate::here();
@@ -215,7 +215,7 @@ void parallel(const Contexts& contexts, const std::function<void(int)>& f) {
       pause.emplace(trains);
     f(i);
   };
-  // The next one is to draw others.
+  // The next parallel() draws others.
   const auto go_on = [&] {
     if (std::ranges::any_of(draws, [](PhiloxKey next) { return next.offset > 0; }))
       random::reserve(1);
@@ -229,13 +229,13 @@ void parallel(const Contexts& contexts, const std::function<void(int)>& f) {
     go_on();
     return failure.rethrow();
   }
-  std::map<Context, Worker*> in_order;  // in which all callers take them
+  std::map<Context, Worker*> in_order;  // in which all callers lock
   for (const Context c : contexts) in_order[c] = worker(c, true);
   std::vector<Worker::Turn> turns;
   for (const auto& [context, w] : in_order) turns.push_back(w->take());
   std::vector<Worker*> workers;
   for (const Context c : contexts) workers.push_back(in_order[c]);
-  // A waiting thread would take turns with one that works, where they share a core.
+  // A waiting thread would compete with a working one for a shared core.
   if (!in_stream_scope()) workers[0] = nullptr;
   const std::vector<std::exception_ptr> failures = run_on(workers, [&](int i) {
     if (workers[static_cast<size_t>(i)]) return run_as(i);
@@ -263,14 +263,14 @@ void on_threads(const std::vector<Context>& contexts, const std::function<void(i
       taken.push_back(w);
     }
     if (taken.size() == contexts.size()) {
-      const WorksFor mine(contexts[0]);  // the others are taken: nothing in f may wait for them
+      const WorksFor mine(contexts[0]);  // the others are held: f must not wait for them
       for (const std::exception_ptr& e : run_on(taken, f, behind))
         if (e) std::rethrow_exception(e);
       return;
     }
   }
   for (const std::function<void(int)>* const part : {&f, &behind}) {
-    FirstFailure failure;  // as on threads, one that fails does not keep the others from theirs
+    FirstFailure failure;  // as on threads, others run after a failure
     for (size_t i = 0; i < contexts.size() && *part; ++i)
       failure.run([&] {
         const WorksFor as_there(works_for.value_or(contexts[i]));

@@ -30,14 +30,14 @@ struct Kinds {
 using FailureKinds = Kinds<ContextMismatch, ShapeError, DTypeError, IndexError, ValueError,
                            DeviceError, OutOfMemory, CaptureError, FormatError, EmptyTensor, Error>;
 
-struct Head {  // of a rank's message; the text of a failure follows
+struct Head {  // of a rank's message; a failure's text follows
   std::array<uint64_t, 4> spec;
   Context context;
   uint8_t can_link, failure;
 };
-struct Verdict {  // of rank 0's; the text of an error follows
+struct Verdict {  // of rank 0's; an error's text follows
   uint8_t kind, failed, fresh;
-  uint8_t differ;  // the number of the hash in which ranks differ, from 1; 0: none
+  uint8_t differ;  // the hash in which ranks differ, from 1; 0: none
   uint32_t link;
   int32_t thrower;  // the rank that failed; -1: none
 };
@@ -69,7 +69,7 @@ std::string& failed_by() {
   return *text;
 }
 
-// On rank 0: the number of the link of one context of each rank, and whether it is a new one.
+// On rank 0: the number of the link between these contexts, and whether it is new.
 std::pair<uint32_t, bool> link_of(const std::vector<Context>& contexts) {
   static auto* const all = new std::map<std::vector<Context>, uint32_t>;
   const auto [at, fresh] = all->try_emplace(contexts, static_cast<uint32_t>(all->size() + 1));
@@ -78,7 +78,7 @@ std::pair<uint32_t, bool> link_of(const std::vector<Context>& contexts) {
 
 using Messages = std::vector<std::optional<std::string>>;
 
-// The error of rank 0's call if ranks did not come; "" if all did.
+// The error of rank 0's call if ranks did not call; "" if all did.
 std::string missing(const Messages& messages, const RankCall& call, double seconds) {
   std::vector<int> missing;
   for (size_t r = 0; r < messages.size(); ++r)
@@ -107,7 +107,7 @@ Verdict failed() {
           .thrower = -1};
 }
 
-// On rank 0, of what everyone sent.
+// On rank 0: the verdict on all messages.
 std::pair<Verdict, std::string> judge(const Messages& messages, const RankCall& call,
                                       double seconds) {
   if (const std::string why = missing(messages, call, seconds); !why.empty())
@@ -134,7 +134,7 @@ std::pair<Verdict, std::string> judge(const Messages& messages, const RankCall& 
   return {v, ""};
 }
 
-// On rank 0: the error of calls that differ in hash `v.differ`, of which all ranks sent the texts.
+// On rank 0: the error of calls that differ in hash `v.differ`. `texts` describe them.
 std::pair<Verdict, std::string> explain(Verdict v, const Messages& messages, const Messages& texts,
                                         const RankCall& call, double seconds) {
   if (const std::string why = missing(texts, call, seconds); !why.empty()) return {failed(), why};
@@ -145,7 +145,7 @@ std::pair<Verdict, std::string> explain(Verdict v, const Messages& messages, con
                                  "kinds of contexts, or how many there are", "dtypes",
                                  "shapes, or which share a context"};
   const std::vector<int> differ = differing(messages, k);
-  const auto called = [&](int r) {  // the texts of two go into a message
+  const auto called = [&](int r) {  // two texts fit a message
     return texts[static_cast<size_t>(r)]->substr(0, Ranks::kLongest * 2 / 5);
   };
   v.kind = kinds[k];
@@ -158,7 +158,7 @@ std::pair<Verdict, std::string> explain(Verdict v, const Messages& messages, con
 std::pair<Verdict, std::string> answer_of(const std::pair<Verdict, std::string>& mine,
                                           const RankCall& call, double seconds) {
   const bool root = ranks()->info().rank == 0;
-  // Rank 0 may come as late as `seconds`, and waits for the others from then on.
+  // Rank 0 may call `seconds` later, and then waits for the others.
   const double longest = 2 * seconds + 2;
   const auto answer =
       ranks()->from_root(root ? packed(mine.first, mine.second) : std::string(), longest);

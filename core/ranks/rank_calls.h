@@ -1,4 +1,4 @@
-// How ranks agree on a call before anything of it is done. Internal to core.
+// Ranks agree on a call before any rank carries it out. Internal to core.
 #pragma once
 
 #include <array>
@@ -13,41 +13,40 @@
 
 namespace locus::cluster {
 
-// What a rank is about to do.
+// A call that a rank is about to make.
 struct RankCall {
-  // Hashes of what must be equal on all ranks: the call and its purpose, contexts' kinds, dtypes,
-  // shapes.
+  // Hashes that must be equal on all ranks: call and purpose, types of contexts, dtypes, shapes.
   std::array<uint64_t, 4> spec = {};
-  std::function<std::string()> text;  // the call in words, if hashes differ or something fails
-  bool can_link = false;              // it could go over a link, ...
+  std::function<std::string()> text;  // describes the call in errors
+  bool can_link = false;              // the call could use a link, ...
   Context context = {};               // ... of this context
-  std::exception_ptr failure = {};    // it cannot be done here
+  std::exception_ptr failure = {};    // this rank cannot make the call
 };
 
-// `name`, called at `from` for this thread's Purpose. `details` add to the call's text.
+// The call `name` at `from`, with this thread's Purpose. `details` add to the call's text.
 RankCall call_of(const std::string& name, Caller from, std::function<std::string()> details = {});
 
-// What they agreed on: the number of the link of all ranks' contexts, where they all can, which is
-// fresh where nothing went over it before; 0: none.
+// The agreement. `link`: the number of the link between the ranks' contexts; 0 unless all ranks can
+// use a link. `fresh`: the link is not made yet.
 struct Agreed {
   uint32_t link = 0;
   bool fresh = false;
 };
 
-// One thread at a time goes from the agreement to its end.
+// Held by one thread at a time, from the agreement to the end of the call.
 Mutex& turns();
-// From now on these are the ranks.
+// Sets the ranks.
 void use(Ranks& ranks, double time_limit);
 Ranks* ranks();       // null: this process is alone
 double time_limit();  // LOCUS_CLUSTER_TIMEOUT, in seconds
 
-// Waits for the calls of all ranks. Throws on every rank where they differ, where one failed, or
-// where one did not come within `seconds`.
+// Waits for the calls of all ranks. Every rank throws if calls differ, if a rank failed, or if a
+// rank did not call within `seconds`.
 Agreed agree(const RankCall& call, double seconds) LOCUS_REQUIRES(turns());
-// What is agreed on: where it throws, the ranks are no longer in step, and the cluster has failed.
+// Runs agreed work. If it throws, the ranks are no longer in step, and the cluster has failed.
 void carry_out(const std::function<void()>& work) LOCUS_REQUIRES(turns());
 
-// A list that is longer, of which only the first are told: "0.weight, 0.bias, ... 120 more".
+// Shortens a list of more than `longest` characters: "0.weight, 0.bias, ... 120 more".
 std::string shortened(const std::string& list, size_t longest);
 
 }  // namespace locus::cluster

@@ -1,4 +1,4 @@
-// What collective calls are for, as ranks compare it. Internal to core, ops and nn.
+// Purposes of collective calls, which ranks compare. Internal to core, ops and nn.
 #pragma once
 
 #include <concepts>
@@ -11,7 +11,7 @@
 
 namespace locus::cluster {
 
-// A hash of the members of a struct, one after the other: the same in every process.
+// A hash of values in order, the same in every process.
 class Hash {
  public:
   Hash& add(std::string_view text);
@@ -27,9 +27,9 @@ class Hash {
 };
 uint64_t hash_of(std::string_view text);
 
-// While it lives, this thread's collective calls are for this purpose, within the purpose around
-// it. Ranks whose purposes differ in their hashes throw, also if their tensors are alike
-// (core/cluster.h). Only then, or if a call fails, `text` is called: it says the same in words.
+// While it lives, this thread's collective calls have this purpose, nested in the outer purpose. If
+// the hashes of ranks' purposes differ, every rank throws, also for equal tensors (core/cluster.h).
+// `text` describes the purpose; it is called only for errors.
 class [[nodiscard]] Purpose : NonCopyable {
  public:
   Purpose(const Hash& hash, std::function<std::string()> text);

@@ -1,8 +1,8 @@
-// What joins the processes of a cluster (cluster.h), and what connects their devices directly.
-// Internal to core and devices.
+// Communication between the processes of a cluster (cluster.h), and direct links between their
+// devices. Internal to core and devices.
 //
-// Calls are those of all ranks, in one order; cluster::turns() lets one thread in at a time
-// (rank_calls.h). Whatever takes `seconds` gives up after so many. DeviceError says what failed.
+// All ranks make the same calls in the same order. Callers hold cluster::turns() (rank_calls.h).
+// Calls with `seconds` give up after that time. Failures throw DeviceError.
 #pragma once
 
 #include <limits>
@@ -29,32 +29,33 @@ class Ranks {
   virtual ~Ranks() = default;
   virtual RankInfo info() const = 0;
 
-  // On rank 0 everyone's message, none of those that did not come in time; elsewhere nothing.
+  // On rank 0: each rank's message, nullopt if it did not arrive in time. Elsewhere: empty.
   virtual std::vector<std::optional<std::string>> gather(const std::string& mine,
                                                          double seconds) = 0;
-  // Rank 0's message; none when it did not come in time.
+  // Rank 0's message; nullopt if it did not arrive in time.
   virtual std::optional<std::string> from_root(const std::string& mine, double seconds) = 0;
 
-  // In place, on the host. mean is of f32 and f64; f16, bf16 and bool are not taken.
+  // In place, on the host. mean: only f32 and f64. Not for f16, bf16 and bool.
   virtual void all_reduce(void* data, size_t elements, DType dtype, ReduceOp op,
                           double seconds) = 0;
   virtual void broadcast(void* data, size_t bytes, int root, double seconds) = 0;
-  // Rank sources[i]'s `mine` into `theirs` of rank i, which is apart; where it is -1, nothing.
+  // Copies `mine` of rank sources[i] to `theirs` of rank i, unless sources[i] is -1. The
+  // buffers do not overlap.
   virtual void send_recv(const void* mine, void* theirs, size_t bytes,
                          const std::vector<int>& sources, double seconds) = 0;
 
   virtual void leave() = 0;  // the last call
-  // Prints why, and ends every rank's process. Any thread, beside other calls, too.
+  // Prints why, and ends every rank's process. Threads: any, also during other calls.
   [[noreturn]] virtual void end_all(const std::string& why, int status) noexcept = 0;
 };
 
-// The processes that one launch started; null where this one is alone. Throws Error where they
-// cannot be joined; ends this process, saying so, where the others did not come in time.
+// Joins the processes of one launch; null if this process is alone. Throws Error if they cannot be
+// joined. If others are late, prints a message and ends this process.
 using JoinRanks = std::unique_ptr<Ranks> (*)(double seconds);
 void set_ranks(JoinRanks join);  // while the program starts
 
-// One context of each rank; kept as long as the process. What is enqueued on s is in place, of
-// row-major views, but for send_recv(), which is of data[0] into data[1].
+// Connects one context of each rank; kept as long as the process. Calls enqueue on s, and work in
+// place on row-major views. send_recv() copies data[0] to data[1].
 class RankLink {
  public:
   virtual ~RankLink() = default;
@@ -64,13 +65,13 @@ class RankLink {
                          StreamView s) = 0;
 };
 
-// Connects c with one context of each other rank, which all call it. What fails later, while the
-// device works, ends every rank by ranks.end_all().
+// Connects c with one context of each other rank. All ranks call it. If work on the device fails
+// later, ranks.end_all() ends every rank.
 using MakeRankLink = std::unique_ptr<RankLink> (*)(Ranks& ranks, Context c, double seconds);
 void set_rank_links(DeviceType type, MakeRankLink make);  // while the program starts
 
-// What tells GPU gpu(index) of this process from all others, of other hosts, too, whatever number
-// it has for the process that asks. Null: the host's name and the number, for emulated ones.
+// Identifies gpu(index) of this process among the GPUs of all hosts, whatever its index in other
+// processes. Null: the host's name and the index, for emulated GPUs.
 using GpuIdentity = std::string (*)(int index);
 void set_gpu_identity(GpuIdentity f);
 
