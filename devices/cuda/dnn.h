@@ -7,7 +7,6 @@
 // Executing a plan takes the host some microseconds.
 //
 // Threads: any. Errors: DeviceError or OutOfMemory with cuDNN's text.
-// cuDNN's text.
 #pragma once
 
 #include <algorithm>

@@ -52,7 +52,7 @@ void CudaDevice::copy_peer(void* dst, Context to, const void* src, Context from,
     copy_staged(dst, to, src, from, bytes, s);
 }
 
-// Copies down on a stream of the source and up on a stream of the target; s is one.
+// Copies down on a stream of the source and up on a stream of the target. s is one of them.
 void CudaDevice::copy_staged(void* dst, Context to, const void* src, Context from, size_t bytes,
                              CudaStream& s) {
   auto& source = static_cast<CudaDevice&>(device(from));
