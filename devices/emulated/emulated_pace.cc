@@ -17,7 +17,7 @@ using std::chrono::nanoseconds;
 
 int times = 2;
 constexpr auto kLate = std::chrono::microseconds(120);  // how late a sleeper may wake
-constexpr size_t kKinds = 1 << 16;                      // of work remembered
+constexpr size_t kKinds = 1 << 16;                      // kinds of work remembered
 constexpr int kLearned = 12;                            // runs that set the pace
 
 // A hash of the kernel and its operands' shapes and strides.

@@ -23,7 +23,7 @@ namespace locus::emulated {
 class Fence {
  public:
   bool done() const { return fired() && time_ <= Clock::now(); }
-  // Blocks until it has fired. Its work is done then, perhaps before its time.
+  // Blocks until it has fired. The work is done then; time() may be later.
   Clock::time_point wait_fired() const {
     fired_.wait(false, std::memory_order_acquire);
     return time_;
@@ -113,8 +113,7 @@ class Queue {
   // null until the first operation, and when closed
   std::unique_ptr<Operation[]> ring_ LOCUS_GUARDED_BY(mutex_);
   uint64_t pushed_ LOCUS_GUARDED_BY(mutex_) = 0, finished_ LOCUS_GUARDED_BY(mutex_) = 0;
-  Clock::time_point clock_
-      LOCUS_GUARDED_BY(mutex_);  // emulated_pace.h: after the finished operations
+  Clock::time_point clock_ LOCUS_GUARDED_BY(mutex_);  // emulated_pace.h: after finished_
   int drainers_ LOCUS_GUARDED_BY(mutex_) = 0;
   bool asleep_ LOCUS_GUARDED_BY(mutex_) = false, closed_ LOCUS_GUARDED_BY(mutex_) = false;
   int process_ LOCUS_GUARDED_BY(mutex_) = 0;  // fork_count() when the thread started
