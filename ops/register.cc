@@ -15,7 +15,7 @@ namespace locus {
 // Written by the build (LocusFamilies.cmake):
 void register_families();  // every register_<family>() of ops/*/*.cc, then set_kernels for every
                            // KernelList of *_cpu.cc and *.cu
-bool register_gpus();      // of a build with CUDA: register_cuda(); else false
+bool register_gpus();      // with CUDA: register_cuda(); else false
 
 bool register_builtins() {
   static const bool once = [] {

@@ -39,7 +39,7 @@ Samples copy_samples(Context c, DType d) {
   s.back().differentiable = is_floating(d);
   s.push_back({{sample_values(c, d, {})}, CopyAttrs{d}});
   s.push_back({{sample_values(c, d, {2, 5})}, CopyAttrs{d == f64 ? f32 : f64}});
-  s.back().differentiable = is_floating(d) && d != f64;  // rounded, it goes up in steps
+  s.back().differentiable = is_floating(d) && d != f64;  // a step function, by rounding
   return s;
 }
 
@@ -84,7 +84,7 @@ void register_copy() {
       .layout(Layout::strided)
       .gradient<&copy_gradient>(Keep::none)
       .samples<&copy_samples>();
-  // Row-major inputs into memory of their own, in one launch.
+  // Copies row-major inputs to the outputs, in one launch.
   OpDef("copy_several")
       .infer<&copy_several_infer>()
       .outputs(Op::kAny)

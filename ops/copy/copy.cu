@@ -6,7 +6,7 @@
 namespace locus::cuda {
 namespace {
 
-// 16 bytes a thread, then the bytes that are left.
+// 16 bytes per thread, then the remaining bytes.
 __global__ void __launch_bounds__(kBlock) copy_flat(const Word16* in, Word16* out, int64_t bytes) {
   const int64_t packs = bytes / 16, first = first_thread(), step = all_threads();
   for (int64_t i = first; i < packs; i += step) out[i] = in[i];
@@ -23,13 +23,12 @@ __global__ void __launch_bounds__(kBlock) copy_strided(Walk<2> w, const T* in, T
   }
 }
 
-// The input runs along axis t, the output along the last: 32 x 32 tiles through shared memory, one
-// column wider than the banks. `outer` are the other axes.
+// The input is contiguous along axis t, the output along the last: 32 x 32 tiles in shared memory,
+// with one more column against bank conflicts. `outer`: the other axes.
 constexpr int kTile = 32;
 struct Tiles {
   Walk<2> outer;
-  int64_t na, nb, sa, sb;  // lengths of t and the last; the output's stride of t, the input's of
-                           // the last
+  int64_t na, nb, sa, sb;  // lengths of t and last; the output's stride of t, the input's of last
   int64_t tiles_a, tiles_b;
 };
 
@@ -87,7 +86,7 @@ void copy_same(Walk<2> w, const View& in, const View& out, StreamView s) {
   });
 }
 
-constexpr int kPack = 4;  // elements a thread casts at once
+constexpr int kPack = 4;  // elements cast per thread
 template <class In>
 __global__ void __launch_bounds__(kBlock) cast_flat(const In* in, void* out, DType to, int64_t n) {
   dispatch(to, [&](auto type) {

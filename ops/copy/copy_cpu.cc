@@ -4,7 +4,7 @@
 namespace locus::LOCUS_ISA_NAMESPACE {
 namespace {
 
-constexpr int64_t kGrain = 32768;  // elements a thread should have at least
+constexpr int64_t kGrain = 32768;  // least elements per thread
 
 template <class T>
 LOCUS_HD void copy_run(const T* in, int64_t si, T* out, int64_t so, int64_t n) {
@@ -18,7 +18,7 @@ LOCUS_HD void copy_run(const T* in, int64_t si, T* out, int64_t so, int64_t n) {
   }
 }
 
-// Runs along the innermost axis; ranges are cut anywhere, so a few long rows share out evenly.
+// Copies runs along the innermost axis. Ranges may split rows, so few long rows are shared evenly.
 template <class T>
 void copy_rows(const Walk<2>& w, const T* in, T* out) {
   const int64_t si = w.stride[0][w.rank - 1], so = w.stride[1][w.rank - 1];
@@ -30,7 +30,7 @@ void copy_rows(const Walk<2>& w, const T* in, T* out) {
   });
 }
 
-// The input runs along axis t, the output along the last: through tiles of a cache line each way.
+// The input is contiguous along axis t, the output along the last: tiles of a cache line each way.
 template <class T>
 void transpose_tiles(const Walk<2>& whole, int t, const T* in, T* out) {
   constexpr int64_t kTile = sizeof(T) >= 4 ? 16 : 32;
@@ -71,8 +71,8 @@ void copy_same(const Walk<2>& w, const T* in, T* out) {
   copy_rows(w, in, out);
 }
 
-// Elements side by side, from one dtype to another: all that a pair of dtypes has code of its own
-// for. Others are brought side by side first, by their size.
+// Casts contiguous elements: the only code per pair of dtypes. Other elements are made contiguous
+// first, by their size.
 using Cast = void (*)(const std::byte* in, std::byte* out, int64_t n);
 
 LOCUS_HD Cast cast_of(DType in, DType out) {
@@ -87,7 +87,7 @@ LOCUS_HD Cast cast_of(DType in, DType out) {
   });
 }
 
-// Elements begin .. begin + n of the path, into or out of a row of them.
+// Copies elements begin .. begin + n of the path to or from a row.
 void gather(const Path& p, int bytes, const std::byte* x, int64_t begin, int64_t n,
             std::byte* row) {
   by_size(bytes, [&](auto word) {

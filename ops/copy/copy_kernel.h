@@ -1,11 +1,11 @@
-// What the kernels of copies share.
+// Shared by the copy kernels.
 #pragma once
 
 #include <locus/ops/kernel/copy.h>
 
 namespace locus {
 
-// Whether the walk is a transposition, and of which axis: -1 if not.
+// The axis that the walk transposes with the last, or -1.
 LOCUS_HD int transposed_axis(const Walk<2>& w) {
   const int last = w.rank - 1;
   if (last < 1 || w.stride[1][last] != 1 || w.stride[0][last] == 1 || w.stride[0][last] == 0)
@@ -20,7 +20,7 @@ void copy_all(const Call& call) {
   Views::copy(call.in[0], call.out[0], call.stream);
 }
 
-// `Backend::copy_several` copies each input to the result of its number, both row-major.
+// `Backend::copy_several` copies input i to output i, both row-major.
 template <class Views, class Backend>
 constexpr KernelList copy_kernels() {
   KernelList list;

@@ -41,7 +41,7 @@ Tensor filled(const char* op, const Shape& shape, Scalar value, const TensorOpti
                    FillAttrs{value, checked_meta(op, o.dtype.value_or(f32), shape)});
 }
 
-// Row-major numbers on the host, before they become elements of d.
+// Checks row-major numbers on the host, before conversion to d.
 void check_numbers(const View& v, DType d) {
   if (!is_integer(d)) return;
   dispatch(v.meta.dtype, [&](auto type) {

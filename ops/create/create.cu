@@ -6,7 +6,7 @@
 namespace locus::cuda {
 namespace {
 
-// 16 bytes a thread, then the bytes that are left, which repeat the same pattern.
+// 16 bytes per thread, then the remaining bytes, with the same pattern.
 __global__ void __launch_bounds__(kBlock) fill_flat(Word16* out, Word16 pattern, int64_t bytes) {
   const int64_t packs = bytes / 16, first = first_thread(), step = all_threads();
   for (int64_t i = first; i < packs; i += step) out[i] = pattern;

@@ -1,4 +1,4 @@
-// Attributes and formulas of the create family's kernels, for the host and for nvcc.
+// Attributes and formulas of the create family's kernels, for host and device code.
 #pragma once
 
 #include <locus/core/kernel_list.h>
@@ -8,7 +8,7 @@
 namespace locus {
 
 // out[i] = start + i * step in f64, rounded after each of the two operations (never fused), then
-// cast; the last element is `last` when has_last.
+// cast. If has_last, the last element is `last`.
 struct ArangeAttrs {
   double start = 0, step = 1, last = 0;
   bool has_last = false;

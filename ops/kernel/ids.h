@@ -47,7 +47,7 @@ LOCUS_HD int64_t id_at(const void* ids, DType d, int64_t i, bool whole = false) 
   }
 }
 
-// False if id_at found NaN or reached an end of the range.
+// False if id_at returned kNaN or an end of the range.
 LOCUS_HD constexpr bool is_exact(int64_t id, DType d) {
   return (d != f32 && d != f64) || (id != kNaN && id != INT64_MAX && id != -INT64_MAX);
 }

@@ -17,7 +17,7 @@ template <class V>
 LOCUS_HD V over(V a, V b, V c) {
   const bool less = abs(a) < abs(b);
   const V low = less ? a : b, high = less ? b : a, one = m::c(c, 1);
-  const bool largest = abs(high) * abs(c) <= one, smallest = abs(low) * abs(c) > one;  // 1 / c is
+  const bool largest = abs(high) * abs(c) <= one, smallest = abs(low) * abs(c) > one;  // of 1 / c
   const V part = (largest ? low : smallest ? high : low * high) / c;
   return part * (largest ? high : smallest ? low : one);
 }

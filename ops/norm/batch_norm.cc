@@ -52,11 +52,11 @@ DType infer_batch_grad(std::span<const Meta> in, const NormGradAttrs& a, std::sp
   return infer_grad(in, a, stats_of(in[1], a), out);
 }
 
-// With the statistics of the data, which are results, or with given ones, which are inputs.
+// kGiven: statistics are inputs. Otherwise they are the data's, and results.
 template <bool kGiven>
 using AttrsOf = If<kGiven, NormAttrs, BatchNormAttrs>;
 
-// The gradient of a statistic: its own, and what comes from its successor's, `share` of it.
+// The gradient of a statistic: its own, plus `share` of its running statistic's.
 Tensor with_share(const Tensor& own, const Tensor& next, double share) {
   if (!next.defined()) return own;
   const Tensor part = detail::as(next, f64) * share;
@@ -110,8 +110,8 @@ Tensors fused_gradient(const Saved& saved, std::span<const Tensor> dout) {
   return result;
 }
 
-// Each element has its share in the mean, and its distance from it in the variance: what inference
-// computes with these as gamma and beta, and variance 1.
+// dx is dmean / n + dvar 2 (x - mean) / n: what inference computes with these factors as beta and
+// gamma, and variance 1.
 Tensors statistics_gradient(const Saved& saved, std::span<const Tensor> dout) {
   static const OpRef<NormAttrs> inference("batch_norm_inference");
   NormAttrs attrs = saved.attrs<NormAttrs>();
@@ -194,7 +194,7 @@ Tensor batch_norm(const Tensor& data, const Tensor& gamma, const Tensor& beta,
                   attrs);
   const BatchNormAttrs of_training{attrs, o.momentum};
   const Ref in[] = {x, g, b, running_mean, running_var};
-  if (autograd::is_recomputing()) {  // it neither reads nor steps them: any numbers stand in
+  if (autograd::is_recomputing()) {  // running statistics are neither read nor stepped
     const Tensor mean = b.detach(), var = g.detach();
     const Ref again[] = {x, g, b, mean, var};
     return invoke_all(training, again, of_training)[0];

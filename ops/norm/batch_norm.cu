@@ -1,5 +1,5 @@
-// Batch normalisation: the sums of each channel, then its elements, in one launch where a block can
-// have a channel; else in a second one, with a table of what belongs to each channel.
+// Batch normalisation: the sums of each channel, then its elements. One launch if a block can have
+// a channel; else a second launch reads a table of the channels' statistics.
 #include <locus/ops/norm/norm_cuda.h>
 
 namespace locus::cuda {
@@ -11,7 +11,7 @@ struct OfChannel {
   A gamma, beta;
 };
 
-// Row k of the table is an array of one number a channel.
+// Row k of the table is an array of one number per channel.
 constexpr int kRows = 7;
 enum { kHigh, kLow, kRstd, kMeanDy, kMeanHat, kGamma, kBeta };
 
@@ -133,8 +133,8 @@ struct Backward {
   static constexpr bool kTriesF32 = false;
   static constexpr int kWhole = 16 / sizeof(T);
   const T *dy, *x;
-  T* dx;              // null: not asked for
-  A *dgamma, *dbeta;  // likewise
+  T* dx;              // null: not computed
+  A *dgamma, *dbeta;  // null: not computed
   const A* gamma;
   const double *means, *variances;
   double epsilon, count;
@@ -180,7 +180,7 @@ struct Backward {
   }
 };
 
-// y of x, or, with dy, dx. kN elements at once, of kN channels (kLast) or of one.
+// y or, if kBackward, dx. kN elements at once, of kN channels (kLast) or of one.
 template <class T, int kN, bool kLast, bool kBackward>
 __global__ void __launch_bounds__(kBlock)
     apply_kernel(const T* __restrict__ x, const T* __restrict__ dy, T* __restrict__ y,

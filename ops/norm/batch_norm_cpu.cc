@@ -3,8 +3,8 @@
 namespace locus::LOCUS_ISA_NAMESPACE {
 namespace {
 
-// The statistics of all channels, one array each, and, where channels' runs are short, of all
-// columns: of each channel `inner` times.
+// The statistics of all channels, one array each. If runs are short, arrays have all columns: each
+// channel `inner` times.
 template <class A>
 class Table {
  public:
@@ -31,7 +31,7 @@ class Table {
   Scratch memory_;
 };
 
-// f(place, n, statistics, gamma, beta) for runs that make up all elements.
+// Calls f(place, n, statistics, gamma, beta) for runs that cover all elements.
 template <class A>
 void for_runs(const Along& s, const Table<A>& t, const auto& f) {
   if (s.inner >= kSideBySide) {
@@ -83,7 +83,7 @@ struct ColumnMoments {
   Moments<V> operator[](int64_t k) const { return {count, mean[k], squares[k]}; }
 };
 
-// set(c, mean, variance) of each channel of the data.
+// Calls set(c, mean, variance) for each channel.
 template <class T>
 void statistics_of(const Call& call, const Along& s, const auto& set) {
   using A = Compute<T>;

@@ -1,4 +1,4 @@
-// Normalisations whose rows have statistics of their own, and what they share with batch_norm.cc.
+// Normalisations with statistics per row, and code shared with batch_norm.cc.
 #include <locus/ops/norm.h>
 
 #include <algorithm>
@@ -117,7 +117,7 @@ Meta stats_of(const Meta& data, const NormAttrs& a) {
   m.shape[a.axis] = a.groups;
   return m;
 }
-// The op's results: y, the mean unless it is of squares, the variance.
+// Results: y, the mean (not for rms_norm), the variance.
 DType infer_rows(std::span<const Meta> in, const NormAttrs& a, std::span<Meta> out) {
   check(in, a);
   out[0] = in[0];
@@ -158,7 +158,7 @@ Tensors rows_fused_gradient(const Saved& saved, std::span<const Tensor> dout) {
   }
 }
 
-// Samples: `last` with the channels last and no groups, else groups of the channels of axis 1.
+// Samples. kLast: channels last, no groups; else groups of the channels of axis 1.
 template <bool kCentred, bool kLast>
 Samples rows_samples(Context c, DType d) {
   Samples all;
@@ -224,7 +224,7 @@ Tensor run(const Op& op, const Tensor& x, const Tensor& gamma, const Tensor& bet
   const Ref in[] = {x, g, b};
   return invoke_all(op, {in, static_cast<size_t>(op.min_in)}, attrs)[0];
 }
-// With the channels last.
+// Runs with the channels last.
 Tensor run_last(const Op& op, const Tensor& data, const Tensor& gamma, const Tensor& beta,
                 const LayerNormOptions& o) {
   const Tensor x = floating(data);

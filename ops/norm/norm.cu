@@ -1,11 +1,11 @@
-// Normalisations whose rows have statistics of their own: a warp a row of up to 1024 elements, else
-// a block. Rows are read twice, the second time from the caches.
+// Normalisations with statistics per row: a warp per row of up to 1024 elements, else a block. Rows
+// are read twice, the second time from the caches.
 #include <locus/ops/norm/norm_cuda.h>
 
 namespace locus::cuda {
 namespace {
 
-constexpr int kRowsABlock = 4;  // where a row is a warp's
+constexpr int kRowsABlock = 4;  // if a row is a warp's
 
 struct Rows : NormRows {
   Divisor by_inner;  // of rows of fewer than 2^31 elements
@@ -15,7 +15,7 @@ struct Rows : NormRows {
       : NormRows(s), by_inner(n >> 31 == 0 && n > 0 ? inner : 1), narrow(n >> 31 == 0) {}
 };
 
-// A row as its lanes see it, kN elements at once.
+// A lane's view of a row, kN elements at once.
 template <int kN>
 struct Lane {
   const Rows& s;
@@ -28,7 +28,7 @@ struct Lane {
         base(row * s.n),
         channel(s.groups == 1 ? 0 : row % s.groups * s.each) {}
   __device__ bool first() const { return threadIdx.x == 0 && n > 0; }
-  // Of element k of those from j on.
+  // The channel of element j + k.
   __device__ int64_t channel_of(int64_t j, int k) const {
     return channel + (s.inner == 1 ? j + k
                       : s.narrow   ? static_cast<int32_t>(j) / s.by_inner
@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(1024, 1)
   });
 }
 
-// dx, where it is not null, and each row's statistics, where `stats` is not.
+// Writes dx and each row's statistics; either may be null.
 template <bool kCentred, class T, int kN>
 __global__ void __launch_bounds__(1024, 1)
     backward_kernel(const T* __restrict__ dy, const T* __restrict__ x,
@@ -121,7 +121,7 @@ __global__ void __launch_bounds__(1024, 1)
   });
 }
 
-// kernel(whole) for blocks of rows; `whole`: 16 bytes at once.
+// Calls kernel(elements at once, grid, block) for blocks of rows.
 template <class T>
 void launch_rows(const NormRows& s, std::initializer_list<const T*> memory, const auto& kernel) {
   if (s.rows == 0) return;
@@ -148,7 +148,7 @@ struct Parameters {
   const T *dy, *x;
   const NormStat<A>* stats;
   int64_t groups, each;
-  A *gamma, *beta;  // null: not asked for
+  A *gamma, *beta;  // null: not computed
 
   struct OfRow {
     const NormStat<A>* stats;

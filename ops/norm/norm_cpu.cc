@@ -1,11 +1,11 @@
-// Normalisations whose rows have statistics of their own: layer, group, instance, rms.
+// Normalisations with statistics per row: layer, group, instance, rms.
 #include <locus/ops/norm/norm_cpu.h>
 
 namespace locus::LOCUS_ISA_NAMESPACE {
 namespace {
 
-// f(begin, length, c) for the pieces of row r: `one` where gamma is that of channel c, `each` where
-// gamma's elements lie side by side from c on.
+// Calls one() or each() with (begin, length, c) for the pieces of row r: one() if gamma is that of
+// channel c, each() if gamma is contiguous from c on.
 void for_gamma(const NormRows& s, int64_t r, const auto& one, const auto& each) {
   const int64_t c = r % s.groups * s.each;
   if (s.inner == 1) return each(int64_t{0}, s.n, c);
@@ -84,7 +84,7 @@ struct Backend {
       });
     }
     if (!attrs.gamma && !attrs.beta) return;
-    const int64_t span = s.each * s.inner;  // of columns with statistics alike
+    const int64_t span = s.each * s.inner;  // columns with equal statistics
     for_channel_sums(
         call, Along(call.in[1].meta, attrs.axis), dy, x,
         [&](int64_t c, int64_t o) { return stat_of(o * s.groups + c / s.each); },

@@ -1,6 +1,6 @@
-// For the CPU kernels of the normalisations, included once per instruction set: the loops over
-// elements that lie side by side, and the one over the elements of each channel. Cuts depend on the
-// shape alone, so results have the same bits for every number of threads.
+// For the CPU kernels of normalisations, included once per instruction set: loops over contiguous
+// elements, and over the elements of each channel. Partitions depend only on the shape, so results
+// have the same bits for every number of threads.
 #pragma once
 
 #include <locus/core/scratch.h>
@@ -10,13 +10,13 @@
 namespace locus::LOCUS_ISA_NAMESPACE {
 namespace {
 
-constexpr int64_t kPiece = 2048;     // elements that sums add in their own type
-constexpr int64_t kWide = 512;       // channels side by side that are added up at once
-constexpr int64_t kDeep = 256;       // elements of each that sums add in their own type
-constexpr int64_t kPart = 1 << 15;   // elements worth sums of their own
+constexpr int64_t kPiece = 2048;     // elements summed in their compute type
+constexpr int64_t kWide = 512;       // neighbouring channels summed at once
+constexpr int64_t kDeep = 256;       // elements of each summed in their compute type
+constexpr int64_t kPart = 1 << 15;   // elements worth a separate sum
 constexpr int64_t kSideBySide = 16;  // shorter runs of a channel are not worth a loop
 
-// What belongs to element j of a run: one value, or a value each.
+// Parameters of element j of a run: one for all, or one each.
 template <class V>
 struct Same {
   V value;
@@ -47,7 +47,7 @@ LOCUS_HD EachStat<A> from(EachStat<A> e, int64_t j) {
   return {e.high + j, e.low + j, e.rstd + j, e.mean_dy + j, e.mean_hat + j};
 }
 
-// Elements in the type they are computed in; `memory` holds them where they are not.
+// Elements in the compute type, converted into `memory` if needed.
 template <class T, class A>
 const A* loaded(const T* x, int64_t n, A* memory) {
   if constexpr (kSame<T, A>) return x;
@@ -57,11 +57,11 @@ const A* loaded(const T* x, int64_t n, A* memory) {
 template <class T>
 using Buffer = Compute<T>[kSame<T, Compute<T>> ? 1 : kPiece];
 
-// piece(begin, length) for [0, n).
+// Calls piece(begin, length) for [0, n).
 void for_pieces(int64_t n, const auto& piece) {
   for (int64_t i = 0; i < n; i += kPiece) piece(i, n - i < kPiece ? n - i : kPiece);
 }
-// f fills n elements of y, in the type they are computed in.
+// f fills n elements of y, in the compute type.
 template <class T>
 void write(T* y, int64_t n, const auto& f) {
   using A = Compute<T>;
@@ -167,7 +167,7 @@ NormSums sums_of(const T* dy, const T* x, int64_t n, NormStat<Compute<T>> stat, 
   return all;
 }
 
-// Down the columns: what is added to accumulators side by side.
+// Down the columns: adds a row to neighbouring accumulators.
 template <class A, class V>
 __attribute__((noinline)) void add_moments(const A* x, int64_t n, int64_t count, const A* first,
                                            V* __restrict mean, V* __restrict squares) {
@@ -187,9 +187,9 @@ __attribute__((noinline)) void add_sums(const A* dy, const A* x, int64_t n, auto
   }
 }
 
-// done(c, sum) with the sum of all elements of each channel c. `run(c, o)` is that of the elements
-// (o, c, ...), where they are enough for a loop. Else `columns(j, n, begin, end, sums)` adds those
-// of n columns, of channels * inner, from the j-th on, in rows [begin, end), to `sums`.
+// Calls done(c, sum) with the sum over each channel c. If runs are long enough for a loop, run(c,
+// o) sums elements (o, c, ...). Else columns(j, n, begin, end, sums) adds rows [begin, end) of n
+// columns, from column j of channels * inner, to `sums`.
 template <class Sum>
 void for_channels(const Call& call, const Along& s, const auto& run, const auto& columns,
                   const auto& done) {
@@ -229,8 +229,8 @@ void for_channels(const Call& call, const Along& s, const auto& run, const auto&
   }
 }
 
-// The sums of the gradient for each channel; stat(o, j, n, f) calls f(k, length, statistics) for
-// the pieces of columns j .. j + n of row o that have statistics alike.
+// The gradient's sums for each channel. for_stats(o, j, n, f) calls f(k, length, statistics) for
+// the pieces of columns j .. j + n of row o with equal statistics.
 template <class T>
 void for_channel_sums(const Call& call, const Along& s, const T* dy, const T* x,
                       const auto& stat_of_run, const auto& for_stats, const auto& done) {

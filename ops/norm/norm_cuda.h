@@ -1,6 +1,5 @@
-// For the CUDA kernels of the normalisations: the sums over the elements of each channel, in an
-// order that the shape alone fixes, and what follows from them, in one launch. Included by *.cu
-// only.
+// For the CUDA kernels of normalisations: the sums over each channel and their use, in one launch.
+// The order of summation depends only on the shape. Included by *.cu only.
 #pragma once
 
 #include <type_traits>
@@ -14,9 +13,9 @@ namespace locus::cuda {
 namespace {
 
 constexpr int kMost = 1024;          // threads of a block
-constexpr int64_t kSideBySide = 16;  // shorter runs of a channel are columns, one a thread
+constexpr int64_t kSideBySide = 16;  // shorter runs of a channel are columns, one per thread
 
-// Of memory that the kernel does not write.
+// Loads from memory that the kernel does not write.
 template <int kN, class T>
 __device__ __forceinline__ Pack<T, kN> load(const T* p) {
   constexpr size_t kBytes = kN * sizeof(T);
@@ -35,7 +34,8 @@ struct Distances {
   __device__ friend Distances combine(Distances a, Distances b) {
     return {a.sum + b.sum, a.squares + b.squares};
   }
-  // The mean and the biased variance of n elements: 0 of nothing; NaN both where one is not finite.
+  // The biased variance and the mean of n elements: 0 without elements; both NaN if one is not
+  // finite.
   __device__ double variance(double n) const {
     const double v = n > 0 ? (squares - sum * (sum / n)) / n : 0;
     return v < 0 ? 0 : v;
@@ -44,13 +44,12 @@ struct Distances {
     const double v = variance(n);
     return v == v ? n > 0 ? origin + sum / n : 0 : v;
   }
-  // Whether no square overflowed in f32, and those that vanished are too small to count.
+  // Whether no square overflowed in f32, and those that underflowed are negligible.
   __device__ bool kept() const { return squares > 0x1p-100 && squares < m::infinity(squares); }
 };
 
-// A thread's part of them. Elements are taken from the first of a few, which are added up in A:
-// they cancel as little as the data allow. Not kCentred: the elements themselves, and their squares
-// only.
+// A thread's Distances. Every few elements are summed in A as distances from their first, to limit
+// cancellation. Without kCentred: only the squares of the elements themselves.
 template <class A, bool kCentred = true>
 class AddDistances {
  public:
@@ -67,7 +66,7 @@ class AddDistances {
     }
     count_ += kN;
   }
-  // To be called now and then.
+  // Call regularly: adds these sums to f64 sums.
   __device__ void fold(int most = 64) {
     if (count_ < most) return;
     const double n = count_, d = static_cast<double>(first_) - origin_;
@@ -118,9 +117,9 @@ struct AddSums {
   __device__ NormSums end() const { return {static_cast<double>(a), static_cast<double>(b)}; }
 };
 
-// How blocks share channels. With runs, `lanes` threads take a channel, its rows one after the
-// other as packs of elements. Without, each thread takes a column of the `width` of whole channels
-// that a block has, and `lanes` threads the same one. `parts` blocks share what one would have.
+// How blocks share channels. With runs, `lanes` threads take a channel, row after row, in packs of
+// elements. Without, a block has `width` columns of whole channels, and `lanes` threads share a
+// column. `parts` blocks divide the work of one.
 struct Shares {
   int threads, lanes, width, channels;  // of a block
   int64_t parts, part;                  // rows, or packs with runs, of a part
@@ -135,7 +134,7 @@ class Elements {
  public:
   const int columns, column, lane, channel;  // of the block
   const int64_t c;
-  const bool there, leads;  // leads: of a channel's columns, the first
+  const bool there, leads;  // leads: the first of a channel's columns
 
   __device__ Elements(const Along& s, const Shares& w, int t)
       : columns(w.threads / w.lanes),
@@ -146,7 +145,7 @@ class Elements {
         there(channel < w.channels && c < s.n),
         leads(there && (kRuns || column % static_cast<int>(s.inner) == 0)) {}
 
-  // f(o, at) for those at `at` in rows o, four at once, then one.
+  // Calls f(o, at) for elements at `at` in rows o: four at once, then one.
   __device__ void each(const Along& s, const Shares& w, const auto& f) const {
     if (!there) return;
     const int64_t rows = kRuns ? s.outer * w.packs : s.outer, step = w.lanes;
@@ -182,7 +181,7 @@ class Elements {
     for (; e < end; e += step) some(std::integral_constant<int, 1>());
   }
 
-  // The sum of those of a channel, in the first thread that leads it at least.
+  // The sum over a channel, at least in the first thread that leads it.
   template <class Sum>
   __device__ Sum all(Sum v, const Along& s, const Shares& w) const {
     const auto join = [](Sum a, Sum b) { return combine(a, b); };
@@ -201,14 +200,14 @@ class Elements {
   }
 };
 
-// An Op has
-//   Channel: what is known of a channel: before(c), and after(channel, c, sum), which writes what
-//     belongs to it; one thread calls them;
-//   Sum, and adder(channel, c), a thread's: add<kN>(o, at) takes the kN elements at each `at`, of
-//     rows o, and end() gives the sum; if kTriesF32, wide_adder(channel, c) takes them again where
-//     the sum is not kept();
-//   apply<kN>(channel, at), called then if no other block shares the channel and applies();
-//   kWhole elements that are 16 bytes, and whole(): whether memory lets them be taken at once.
+// An Op has:
+//   Channel: state of a channel. One thread calls before(c), and after(channel, c, sum), which
+//     writes the channel's results;
+//   Sum, and adder(channel, c), a thread's: add<kN>(o, at) adds the kN elements at each `at`, of
+//     rows o; end() returns the sum. If kTriesF32 and the sum is not kept(), wide_adder(channel, c)
+//     adds them again;
+//   apply<kN>(channel, at), called if no other block shares the channel and applies();
+//   kWhole: the elements of 16 bytes; whole(): whether memory is aligned for them.
 template <bool kRuns, int kN, class Op>
 __global__ void __launch_bounds__(kMost, 1)
     channels_kernel(const __grid_constant__ Op op, const __grid_constant__ Along s,
@@ -248,8 +247,8 @@ __global__ void __launch_bounds__(kMost, 1)
   mine.each(s, w, [&](const auto&, const auto& at) { op.template apply<kN>(channel, at); });
 }
 
-// Shares of channels of `count` elements. `alone`: rather one block a channel than many, where that
-// takes no longer than another launch.
+// Shares of channels. `alone`: prefers one block per channel, if that takes no longer than another
+// launch.
 inline Shares shares_of(const Along& s, int64_t pack, bool alone) {
   constexpr int64_t kBlocks = 1024, kElements = 2048;  // enough blocks; enough for a block
   constexpr int kThreads = 256;
@@ -286,7 +285,7 @@ inline Shares shares_of(const Along& s, int64_t pack, bool alone) {
   return w;
 }
 
-// Whether op.apply() was called.
+// Returns whether each channel had one block: then op.apply() was called if op.applies().
 template <class Op>
 bool for_channels(const Call& call, Along s, const Op& op) {
   if (s.n == 0) return true;

@@ -1,9 +1,9 @@
-// What the kernels of the normalisations share, on every device.
+// Shared by the kernels of normalisations on all devices.
 //
-// Memory is (outer, channels, inner). Batch normalisation has statistics of each channel; the
-// others have them of each row, (channels / groups * inner) elements side by side. Statistics are
-// the mean and the biased variance, or the mean square, and are f64: an f32 cannot hold the mean of
-// numbers that lie closer together than its last digit.
+// Memory is (outer, channels, inner). Batch normalisation has statistics per channel, the others
+// per row of (channels / groups * inner) contiguous elements. Statistics are the mean and the
+// biased variance, or the mean square. They are f64: f32 cannot hold the mean of numbers closer
+// together than its last digit.
 #pragma once
 
 #include <locus/core/kernel_list.h>
@@ -14,18 +14,18 @@ namespace locus {
 
 struct NormAttrs {
   int32_t axis = 1;    // of the channels, not negative
-  int32_t groups = 1;  // of the channels, where rows have statistics
+  int32_t groups = 1;  // of the channels; 1 for batch_norm
   double epsilon = 1e-5;
 };
 struct NormGradAttrs : NormAttrs {
-  bool data = true, gamma = true, beta = true;  // which gradients are asked for
+  bool data = true, gamma = true, beta = true;  // which gradients are computed
   bool given = false;                           // the statistics do not depend on the data
 };
 struct BatchNormAttrs : NormAttrs {
   double momentum = .9;
 };
 
-// The rows that have statistics of their own. Row r's channels begin at r % groups * each.
+// Rows with statistics. Row r's channels begin at r % groups * each.
 struct NormRows {
   int64_t rows, n, groups, each, inner;
 
@@ -38,14 +38,14 @@ struct NormRows {
   }
 };
 
-// Of elements that were added up; mean is that of their distances from `first`, where it is said.
+// Moments of elements. `mean` is relative to element 0 until widened().
 template <class V>
 using Moments = reduction::Spread<V>;
 
 LOCUS_HD Moments<double> widened(double first, Moments<double> m) {
   return {m.count, first + m.mean, m.squares};
 }
-// What is saved of them: 0 of nothing; NaN both where an element is not finite.
+// The saved statistics: 0 without elements; both NaN if an element is not finite.
 LOCUS_HD double variance(const Moments<double>& m) { return m.count > 0 ? m.squares / m.count : 0; }
 LOCUS_HD double mean(const Moments<double>& m) {
   return m.squares == m.squares ? m.mean : m.squares;
@@ -60,8 +60,8 @@ LOCUS_HD Moments<double> combine(Moments<double> a, Moments<double> b) {
   return reduction::SpreadSum::combine(a, b);
 }
 
-// The statistics of an element, in the type that it is computed in: the mean in two parts, and, for
-// the gradient, what is subtracted from dy gamma: mean_dy + mean_hat times the normalised x.
+// The statistics for an element, in its compute type. The mean is high + low. The gradient
+// subtracts mean_dy + mean_hat times the normalised x from dy gamma.
 template <class A>
 struct NormStat {
   A high, low, rstd, mean_dy, mean_hat;
@@ -74,32 +74,32 @@ struct NormStat {
   LOCUS_HD A centred(A x) const { return (x - high) - low; }
   LOCUS_HD A hat(A x) const { return centred(x) * rstd; }
   LOCUS_HD A apply(A x, A gamma, A beta) const { return hat(x) * gamma + beta; }
-  // What apply() makes of dy is dx where statistics are given.
+  // For given statistics: apply() on dy gives dx.
   LOCUS_HD NormStat given() const { return {0, 0, rstd, 0, 0}; }
   LOCUS_HD A slope(A dy, A x, A gamma) const {
     return rstd * (dy * gamma - mean_dy - hat(x) * mean_hat);
   }
-  // The means of sums over n elements.
+  // Sets the means from sums over n elements.
   LOCUS_HD void share(NormSums sums, double n) {
     mean_dy = static_cast<A>(sums.dy / n);
     mean_hat = static_cast<A>(sums.hat / n);
   }
 };
 
-// The running statistics of batch_norm move so: numbers, or tensors of them.
+// The update of batch_norm's running statistics, for numbers and tensors.
 template <class V, class T>
 LOCUS_HD V running_average(const V& before, const V& now, T momentum) {
   return momentum * before + (T(1) - momentum) * now;
 }
 
-// These statistics, and their successors, which may have the same memory.
+// Running statistics and their new values, which may share memory.
 struct Running {
   const void *mean, *var;
   void *next_mean, *next_var;
   bool wide;  // f64, else f32
   double momentum;
 
-  // Of a call on `count` elements a channel: those of none leave them as they are.
+  // For a call with `count` elements per channel; 0 leaves the statistics unchanged.
   Running(const Call& call, int64_t count)
       : mean(call.in[3].data),
         var(call.in[4].data),

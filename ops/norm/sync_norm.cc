@@ -22,7 +22,7 @@ void step(const Tensor& running, const Tensor& now, double momentum) {
   running_average(running, detail::as(now, running.dtype()), momentum).copyto(running);
 }
 
-// What the ops below would refuse later, in sums over replicas that others have come to.
+// Throws what the ops below would refuse, before other replicas wait in sums.
 void check(const Tensors& in, const BatchNormAttrs& a) {
   std::vector<Meta> metas;
   for (const Tensor& t : in) metas.push_back(t.impl().view.meta);
@@ -44,7 +44,7 @@ double elements(const Tensor& x, int axis) {
   return static_cast<double>(x.size() / x.shape()[axis]);
 }
 
-// In the dtypes that they are computed in, and checked; with the statistics of each.
+// Checked inputs in their compute dtypes, with the statistics of each replica.
 struct Replicas {
   int axis = 0;
   Tensors x, gamma, beta, running_mean, running_var, means, variances;
@@ -74,7 +74,8 @@ Replicas prepared(const Tensors& x, const Tensors& gamma, const Tensors& beta,
   return r;
 }
 
-// Those of the replicas that are here, of these shares; sum(parts) is that of all there are.
+// The results of this rank's replicas. `shares`: their parts of all elements. sum(parts) is over
+// all replicas.
 Tensors run(const Replicas& r, const BatchNormOptions& o, const std::vector<double>& shares,
             const std::function<Tensors(const Tensors&)>& sum) {
   static const OpRef<NormAttrs> inference("batch_norm_inference");

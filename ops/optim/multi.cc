@@ -7,7 +7,7 @@
 namespace locus {
 namespace {
 
-// Of all tensors, which have one dtype.
+// The tensors' dtype; DTypeError if several.
 DType common(std::span<const Meta> in) {
   for (size_t i = 0; i < in.size(); ++i)
     if (in[i].dtype != in[0].dtype)

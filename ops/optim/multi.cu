@@ -11,7 +11,7 @@ constexpr int kEach = 16 / sizeof(T);
 template <class T>
 constexpr int64_t kChunk = kBlock* kEach<T>* kPacks;
 
-// f(p, i): pack p of a thread, at i, all of them before any is used; g(i): element i.
+// Calls f(packs) for a whole, aligned chunk, else g(x) for each element.
 template <class T>
 __device__ __forceinline__ void each_element(const Table<1>& t, const auto& f, const auto& g) {
   const int block = static_cast<int>(blockIdx.x), tensor = t.tensor_of(block);

@@ -1,5 +1,5 @@
-// Reductions of many tensors at once, to one number each or one of all: f64, in an order that
-// depends on the shapes alone. And their limits.
+// Reductions of many tensors at once, to one f64 each or one for all, in an order that depends only
+// on the shapes. And clipping.
 #pragma once
 
 #include <locus/core/dtype.h>
@@ -9,7 +9,7 @@
 namespace locus {
 
 struct SumSquares {
-  static constexpr bool kEach = true;  // a number of each tensor
+  static constexpr bool kEach = true;  // one result per tensor
   static constexpr double kInit = 0;
   template <class A>
   LOCUS_HD static double of(A x) {
@@ -29,10 +29,10 @@ struct AllFinite {
 };
 
 struct MultiClipAttrs {
-  double max_norm = -1;  // as if the norm of all were at most this; negative: as they are
-  double limit = -1;     // then limits each element to [-limit, limit]; negative: not
+  double max_norm = -1;  // limits the norm of all elements together; negative: no limit
+  double limit = -1;     // then limits each element to [-limit, limit]; negative: no limit
 };
-// What elements are multiplied by. 1e-8 is MXNet's. A norm that is not finite changes nothing.
+// The factor of all elements; 1 if the norm is not finite. 1e-8 is MXNet's.
 LOCUS_HD double clip_factor(const double* norm, const MultiClipAttrs& a) {
   if (!norm || *norm - *norm != 0) return 1;
   const double factor = a.max_norm / (*norm + 1e-8);

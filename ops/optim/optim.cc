@@ -13,8 +13,8 @@ namespace locus {
 
 namespace {
 
-// Inputs are weight, gradient and states of each tensor, outputs its weight and states; masters,
-// where there are any, are the last states.
+// Inputs are each tensor's weight, gradient and states; outputs its weight and states. Masters, if
+// any, are the last states.
 template <class R>
 DType infer_update(std::span<const Meta> in, const Live<typename R::Numbers>&,
                    std::span<Meta> out) {

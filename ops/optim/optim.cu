@@ -7,7 +7,7 @@
 namespace locus::cuda {
 namespace {
 
-// Operands: the weight, its gradient (read only), states, and where there is one its master.
+// Operands: the weight, its gradient (read only), states, and its master, if any.
 template <class R>
 using TableOf = Table<R::kStates + 3>;
 
@@ -15,9 +15,9 @@ struct Norms {
   double weight, other;  // sums of squares
 };
 
-// Weights and gradients of type T; states, and where it is another type masters, of type S. A
-// thread has kEach elements at a time, of which the widest are 16 bytes, and loads all its kPacks
-// of them before it computes.
+// Weights and gradients are of type T, states of type S. If S is another type, there are masters of
+// type S. A thread has kPacks packs of kEach elements, of at most 16 bytes each, and loads them all
+// before it computes.
 template <class T, class S>
 struct Cut {
   using A = Compute<T>;
@@ -26,7 +26,7 @@ struct Cut {
   static constexpr int64_t kChunk = kBlock * kEach * kPacks;  // elements of a block
 };
 
-// A weight that was changed by others is what its master is from now on.
+// If others changed a weight, its master takes the new value.
 template <class T, class S>
 __device__ __forceinline__ Compute<T> value_of(T weight, const S& master) {
   if constexpr (!kSame<T, S>)
@@ -34,7 +34,7 @@ __device__ __forceinline__ Compute<T> value_of(T weight, const S& master) {
   return convert<Compute<T>>(weight);
 }
 
-// `ratio`: of a rule that goes by norms.
+// `ratio`: for rules with norms.
 template <class T, class S, class R, size_t... K>
 __device__ __forceinline__ void update_one(const typename R::Numbers& u, double ratio, T& weight,
                                            T g, S* states, S& master, std::index_sequence<K...>) {
@@ -51,7 +51,7 @@ __device__ __forceinline__ void update_one(const typename R::Numbers& u, double 
   ((states[K] = convert<S>(v[K])), ...);
 }
 
-// The first launch of a rule that goes by norms: the norms of each tensor.
+// The first launch of a rule with norms: the norms of each tensor.
 template <class T, class S, class R, size_t... K>
 __global__ void __launch_bounds__(kBlock)
     measure(const __grid_constant__ TableOf<R> t, const typename R::Numbers numbers,

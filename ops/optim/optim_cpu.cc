@@ -10,11 +10,11 @@ namespace {
 constexpr int64_t kGrain = 1 << 14;
 constexpr int kMaxStates = 3;
 
-// `ratio`: of a rule that goes by norms.
+// `ratio`: for rules with norms.
 template <class A>
 using Update = void (*)(const void* numbers, double ratio, int64_t n, A* w, const A* g,
                         A* const* states);
-// Adds to sums, of squares of w and of what is measured.
+// Adds the squares of w, and of measure()'s results, to sums.
 template <class A>
 using Measure = void (*)(const void* numbers, double* sums, int64_t n, A* w, const A* g,
                          A* const* states);
@@ -57,8 +57,8 @@ void measure_run(const void* numbers, double* sums, int64_t n, A* w, const A* g,
   (std::make_index_sequence<R::kStates>());
 }
 
-// A call as one row of elements that are cut among the threads. It may have an f32 master copy of
-// each weight, as one more state; states are f32 then, too.
+// A call as one row of elements, divided among threads. Weights may have f32 master copies, as one
+// more state; then states are f32, too.
 template <class T>
 struct Tensors {
   using A = Compute<T>;
@@ -76,7 +76,7 @@ struct Tensors {
     return call.out[i * per + 1 + k].as<S>();
   }
 
-  // f(i, from, to): elements [from, to) of tensor i.
+  // Calls f(i, from, to) for elements [from, to) of tensor i.
   void each_range(const auto& f) const {
     int64_t total = 0;
     for (int i = 0; i < n; ++i) total += size(i);
@@ -91,7 +91,7 @@ struct Tensors {
     });
   }
 
-  // f(count, w, g, states) on elements [from, to) of tensor i, piece by piece where they are
+  // Calls f(count, w, g, states) for elements [from, to) of tensor i, in pieces if they are
   // converted.
   void each_piece(int i, int64_t from, int64_t to, const auto& f) const {
     if constexpr (kSame<T, A>) {
@@ -119,7 +119,7 @@ struct Tensors {
       }
     }
   }
-  // A weight that was changed by others is what its master is from now on.
+  // If others changed a weight, its master takes the new value.
   static void follow(const T* w, A* copy, int64_t count) {
     for (int64_t i = 0; i < count; ++i)
       copy[i] = convert<T>(copy[i]).bits == w[i].bits ? copy[i] : convert<A>(w[i]);
@@ -137,7 +137,7 @@ void update_all(const Tensors<T>& t, Update<Compute<T>> f, const void* numbers,
   });
 }
 
-// The norms of each tensor's weight and of what is measured.
+// The norms of each tensor's weight and of measure()'s results.
 template <class T>
 void measure_all(const Tensors<T>& t, Measure<Compute<T>> f, const void* numbers,
                  double (*norms)[2]) {

@@ -1,5 +1,5 @@
-// What kernels over many tensors share on the CPU: chunks of kChunk elements that are the same for
-// any number of threads. Included by *_cpu.cc only.
+// Shared by CPU kernels over many tensors: chunks of kChunk elements, the same for any number of
+// threads. Included by *_cpu.cc only.
 #pragma once
 
 #include <locus/devices/cpu.h>
@@ -12,7 +12,7 @@ constexpr int64_t kChunk = 4096, kLanes = 16, kPiece = 512;
 
 LOCUS_HD int64_t chunks_of(int64_t size) { return (size + kChunk - 1) / kChunk; }
 
-// f(tensor, begin, end, number of the chunk) for the chunks of n tensors of size(i) elements.
+// Calls f(tensor, begin, end, chunk's number) for the chunks of n tensors of size(i) elements.
 void each_chunk(int n, const auto& size, const auto& f) {
   int64_t total = 0;
   for (int i = 0; i < n; ++i) total += chunks_of(size(i));
@@ -27,7 +27,7 @@ void each_chunk(int n, const auto& size, const auto& f) {
   });
 }
 
-// R's result (multi_kernel.h) over n numbers, from `v` on, in vector code.
+// R's result (multi_kernel.h) over v and n numbers, in vector code.
 template <class R, class A>
 double reduce_run(double v, const A* x, int64_t n) {
   alignas(64) double lanes[kLanes];

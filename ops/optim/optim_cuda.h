@@ -1,5 +1,5 @@
-// What kernels over many tensors share. Their pointers travel as a parameter of the kernel, and
-// each block finds its tensor by the number of blocks before it.
+// Shared by CUDA kernels over many tensors. The pointers are a kernel parameter, and each block
+// finds its tensor by the number of blocks before it.
 #pragma once
 
 #include <locus/ops/kernel/cast.h>
@@ -31,7 +31,7 @@ struct Table {
   }
 };
 
-// f(table, first) for n tensors, kMaxTensors at a time from `first` on, cut into blocks of `chunk`
+// Calls f(table, first) for n tensors, kMaxTensors at a time from `first` on, in blocks of `chunk`
 // elements. view(i, k) is operand k of tensor i.
 template <int kOperands>
 void each_table(int n, int64_t chunk, const auto& view, const auto& f) {
@@ -51,8 +51,7 @@ void each_table(int n, int64_t chunk, const auto& view, const auto& f) {
   }
 }
 
-// What the last block to arrive does with what each block left at of_block: f(i, v) with v that of
-// tensor i.
+// For the last block to arrive: combines the results in of_block and calls f(i, v) with tensor i's.
 template <class V, int kOperands>
 __device__ void each_tensor(const Table<kOperands>& t, const V* of_block, V init,
                             const auto& combine, const auto& f) {

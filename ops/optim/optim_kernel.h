@@ -1,13 +1,8 @@
-// The update rules of the optimizers, each written once for every device.
+// The update rules of the optimizers, each written once for all devices.
 //
-// A rule has its op's name, its numbers (ops/optim_numbers.h), the number of its states, and a
-// function update() that changes one weight and its states, in the type A that elements compute in.
-// What update() makes of the numbers alone is made once for a whole run of elements. A rule that
-// goes by the norms of whole tensors also has measure() and ratio(). measure() is called on all
-// elements first and changes nothing; it gives an element of the second norm, the first being that
-// of the weight. ratio() makes one number of both norms, which update() multiplies by in f64: the
-// ratio may be outside of A's range where its products are not. A new optimizer is a rule in the
-// list below, its numbers, a line in ops/optim.h and one in optim.cc.
+// A rule has its op's name, its numbers (ops/optim_numbers.h), the number of its states, and
+// update(), which changes one weight and its states in the compute type A. A new optimizer is a
+// rule in the list below, its numbers, a line in ops/optim.h and one in optim.cc.
 #pragma once
 
 #include <locus/core/dtype.h>
@@ -49,6 +44,10 @@ struct Rule {
   static constexpr int kStates = kCount;
   static constexpr bool kNorms = false;
 };
+// A rule that depends on norms of whole tensors also has measure() and ratio(). measure() is called
+// first, on all elements, and changes nothing. It returns an element of the second norm; the first
+// norm is the weight's. ratio() makes one number of both norms. update() multiplies by it in f64:
+// the ratio may be outside of A's range when its products are not.
 template <class N, int kCount>
 struct NormRule : Rule<N, kCount> {
   static constexpr bool kNorms = true;
@@ -180,7 +179,7 @@ struct FtrlRule : Rule<FtrlUpdate, 2> {
   LOCUS_HD static void update(const FtrlUpdate& u, A& w, A g, A& z, A& n) {
     if (u.lr == 0) return;  // nothing moves, and z is in units of 1 / lr
     g = gradient(u, g);
-    // Without squares that vanish or overflow, nor a difference of roots near each other.
+    // Avoids squares that underflow or overflow, and differences of nearly equal roots.
     const A before = m::sqrt(n), root = m::hypot(before, g);
     const A growth = g == A(0) ? A(0) : g * (g / (root + before));
     n += g * g;

@@ -12,8 +12,8 @@
 namespace locus::optim_samples {
 
 // Two sets of numbers. Every number that an update reads differs between them. No epsilon is small,
-// because 1 / epsilon multiplies the rounding of a subnormal mean. No lower bound of a norm is
-// above 0, because it does the same for a subnormal direction; tests/ops/optim_norms_test.cc has
+// because 1 / epsilon amplifies the rounding of a subnormal mean. No lower bound of a norm is above
+// 0, because it would amplify that of a subnormal direction; tests/ops/optim_norms_test.cc tests
 // one.
 template <class N>
 struct Two {
@@ -133,8 +133,7 @@ inline Two<LarsUpdate> numbers(const LarsUpdate&) {
            .clip_gradient = .3}};
 }
 
-// Sums of squares and largest absolute values are no less than 0. They are larger here than the
-// square of any mean.
+// Sums of squares and largest absolute values are >= 0. Here they exceed the square of any mean.
 inline bool is_signed(std::string_view state) {
   return state == "mom" || state == "mean" || state == "g_mean" || state == "delta" || state == "z";
 }

@@ -24,7 +24,7 @@ DType random_infer(std::span<const Meta>, const RandomAttrs& a, std::span<Meta> 
   return a.meta.dtype;
 }
 
-// words: 32-bit numbers an element takes.
+// `words`: 32-bit numbers per element.
 Tensor draw(const Op& op, RandomAttrs a, const Shape& shape, const TensorOptions& o, DType fallback,
             uint64_t words) {
   const DType dtype = o.dtype.value_or(fallback);
@@ -34,7 +34,7 @@ Tensor draw(const Op& op, RandomAttrs a, const Shape& shape, const TensorOptions
   return invoke_on(c, op, a);
 }
 
-// What the numbers of a floating dtype reach.
+// The largest number of a floating dtype.
 double greatest(DType d) {
   return d == f16    ? 65504
          : d == bf16 ? 0x1.fep127
@@ -54,8 +54,8 @@ void check_interval(DType d, double low, double high) {
 
 uint64_t words_of(const TensorOptions& o) { return o.dtype == f64 ? 2 : 1; }
 
-// Numbers that suit each of the distributions. Of other keys each time; captured, of other keys at
-// each replay.
+// Attributes that suit each distribution. Keys differ at each call and, if captured, at each
+// replay.
 Samples samples(Context c, DType d) {
   Samples all;
   for (const Shape& shape : {Shape{3, 7}, Shape{1001}}) {

@@ -1,6 +1,6 @@
-// The formulas of the random family, once for the host and for nvcc. They use only + - * / and
-// square roots of IEEE f64, each rounded by itself, so that every machine gives the same bits: the
-// files that include this are compiled without fused multiply-add.
+// The formulas of the random family, for host and device code. They use only IEEE + - * / and
+// square roots, each rounded separately, so every machine gives the same bits. Files that include
+// this header are compiled without fused multiply-add.
 #pragma once
 
 #include <locus/core/dtype.h>
@@ -71,8 +71,8 @@ LOCUS_HD double log_exact(double x) {
          ((half - (s * (half + r) + e * 1.90821492927058770002e-10)) - f);
 }
 
-// sine and cosine of 2 pi u for u in [0, 1): the eighth of the circle first, then fdlibm's k_sin.c
-// and k_cos.c on [-pi/4, pi/4].
+// sine and cosine of 2 pi u for u in [0, 1): reduction to [-pi/4, pi/4], then fdlibm's k_sin.c and
+// k_cos.c.
 LOCUS_HD void sincos_turn(double u, double& sine, double& cosine) {
   const int quarter = static_cast<int>(4.0 * u + 0.5);
   const double t = (u - 0.25 * quarter) * 6.283185307179586477, z = t * t;
@@ -133,8 +133,7 @@ struct Interval {
   }
 
  private:
-  // The number `step` places above x. The bits of positive numbers rise with them, those of
-  // negative ones fall.
+  // The number `step` places above x. Bits rise with positive numbers and fall with negative ones.
   LOCUS_HD static A value(T x, int step) {
     if constexpr (k16Bit<T>) {
       x.bits = moved<uint16_t>(x.bits, step);

@@ -1,5 +1,4 @@
-// The reductions whose accumulators are structs, or which have attributes of their own. Internal to
-// ops.
+// Reductions with struct accumulators or attributes. Internal to ops.
 #pragma once
 
 #include <locus/ops/reduce/logsumexp.h>

@@ -24,7 +24,7 @@ struct Logical : Reduction<Of, kBool> {
   static constexpr const char* kNoGradient = "booleans have none";
   static void kernel(const auto& f) { f(R()); }
 };
-// Structs, not names for others: nvcc cannot spell a kernel's type that has a Name in it.
+// Structs, not aliases: nvcc cannot spell a kernel's type that contains a Name.
 struct Max : Extreme<"max", true> {};
 struct Min : Extreme<"min", false> {};
 struct Any : Logical<"any", Max> {};

@@ -5,13 +5,13 @@
 
 namespace locus::reduction {
 
-// The powers of elements may overflow or vanish although the norm does not. The accumulator adds
-// powers of x / top, where top is the element with the greatest power so far.
+// Powers of elements may overflow or underflow although the norm does not. So the accumulator adds
+// powers of x / top; top is the element with the greatest power so far.
 struct Norm : Reduction<"norm", kFloats, kX | kOut> {
   static constexpr bool kHeavy = true;
   double ord = 2;
 
-  // The sum of the powers themselves, or the extreme.
+  // The plain sum of powers, or the extreme.
   struct Plain : Reduction<"norm", kFloats> {
     static constexpr bool kHeavy = true;
     double ord;
@@ -67,8 +67,8 @@ struct Norm : Reduction<"norm", kFloats, kX | kOut> {
   LOCUS_HD double result(auto a, double) const {
     return simple().powers() ? a.top * m::pow(a.sum, 1 / ord) : a.sum;
   }
-  // Order 2 is what most ask for; its sum runs at the speed of memory. The squares of large and
-  // small f64 are scaled and have sums of their own.
+  // Order 2, the common one: its sum runs at the speed of memory. Squares of large and small f64
+  // are scaled and summed separately.
   struct Euclidean : Squares {
     struct Sums {
       double middle, large, small;
@@ -102,8 +102,8 @@ struct Norm : Reduction<"norm", kFloats, kX | kOut> {
     else
       f(*this);
   }
-  // x / y first: 1 / y may be infinite. A great order would raise what y was rounded by to a power:
-  // elements are measured by the extreme one, and their norm by the sum of powers.
+  // x / y first, because 1 / y may be infinite. A high order would amplify y's rounding error, so
+  // elements are divided by the extreme one, and the sum of powers gives the norm.
   auto grad(auto& x, auto& y, auto& dy, auto& over) const {
     if (ord == 2) return x / divisor(y) * dy;
     auto slope = sign(x) * dy;

@@ -5,8 +5,8 @@
 
 namespace locus::reduction {
 
-// The first of the largest or smallest; NaN is larger and smaller than all. Without elements it is
-// at 0 with the worst value there is: right as soon as there is an element.
+// The first largest or smallest element; NaN is larger and smaller than all. Without elements:
+// position 0, with the worst value.
 template <Name Of, bool kMax>
 struct Arg : Reduction<Of, kAll> {
   static constexpr const char* kNoGradient = "a position has none";
@@ -22,7 +22,7 @@ struct Arg : Reduction<Of, kAll> {
   LOCUS_HD static auto init(auto a) {
     return decltype(a){kMax ? lowest(a.value) : highest(a.value), 0};
   }
-  // Bit operations: one comparison after another would be branches.
+  // Bit operations, to avoid branches.
   LOCUS_HD static bool better(auto b, auto a) {
     if constexpr (std::is_integral_v<decltype(a)>) return kMax ? b > a : b < a;
     return (a == a) & !(kMax ? b <= a : b >= a);

@@ -113,7 +113,7 @@ DType infer_sum_to(std::span<const Meta> in, const SumToAttrs& a, std::span<Meta
 
 // Gradients
 
-// What a gradient asks about its reduction.
+// The `over` of grad() in reductions.
 struct Over {
   uint32_t axes;
   double count;
@@ -124,13 +124,13 @@ struct Over {
     return invoke(op, {x}, {{axes, true}, how});
   }
   Tensor sum(const Tensor& t) const { return (*this)(Sum(), t); }
-  // t less its mean, which the second mean keeps from being that of rounded numbers.
+  // t minus its mean. The second mean corrects the first one's rounding.
   Tensor centered(const Tensor& t) const {
     const Tensor near = t - (*this)(Mean(), t);
     return near - (*this)(Mean(), near);
   }
-  // t / (count - ddof). A number beside f16 or bf16 is rounded to that, which has all whole ones up
-  // to 256.
+  // t / (count - ddof). Beside f16 or bf16, a number is rounded to that dtype, which holds integers
+  // up to 256.
   Tensor share(const Tensor& t, double ddof = 0) const {
     const double n = std::max(count - ddof, 0.);
     if (size_of(t.dtype()) == 2 && (n > 256 || n != std::floor(n)))

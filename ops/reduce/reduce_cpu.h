@@ -1,5 +1,5 @@
-// The CPU kernel of every reduction, for reduce_cpu.cc and reduce_compound_cpu.cc: one for the type
-// computed in serves all dtypes of that type.
+// The CPU kernel of every reduction, for reduce*_cpu.cc. All dtypes of one compute type share a
+// kernel.
 #pragma once
 
 #include <locus/ops/reduce/reduce_stage.h>
@@ -12,7 +12,7 @@ constexpr int64_t kRows = 256, kWidth = 128;  // a block when going down columns
 template <class R, class V>
 using TotalAcc = typename R::template Acc<Widest<V>, int64_t>;
 
-// The results of n outputs in a block that begins at element k.
+// Joins the results of a block that begins at element k: one output, or n.
 template <class R, class V>
 LOCUS_HD void join_one(const R& r, TotalAcc<R, V>& total, const BlockAcc<R, V>& part, int64_t k) {
   if constexpr (std::is_class_v<BlockAcc<R, V>>)
@@ -26,7 +26,7 @@ __attribute__((noinline)) void join(const R& r, TotalAcc<R, V>* __restrict total
   for (int64_t j = 0; j < n; ++j) join_one<R, V>(r, total[j], part[j], k);
 }
 
-// Elements k .. k + rows of `width` columns.
+// Adds elements k .. k + rows of `width` columns.
 template <class R, class V>
 __attribute__((noinline)) void add_rows(const R& r, Lanes<BlockAcc<R, V>, kWidth>& acc,
                                         const V* __restrict x, int64_t stride, Index<V> k,
@@ -60,7 +60,7 @@ struct Reducer {
     for (int64_t j = 0; j < n; ++j) results[j] = r.result(total[j], static_cast<double>(p.count));
     out.store(results, out.data, at, apart, n);
   }
-  // Of the elements from k on.
+  // Reduces the block of elements from k on.
   __attribute__((noinline)) A block(const std::byte* base, int64_t k) const {
     alignas(64) V buffer[kBlock];
     const int64_t n = p.count - k < kBlock ? p.count - k : kBlock;
@@ -116,9 +116,9 @@ struct Reducer {
     Offsets at;
     int64_t apart, n;  // results
   };
-  // Units of at most `width` outputs, whose elements come in blocks of `length`: block_of(offset,
-  // n, b, part) makes the accumulators of block b of the n outputs of a unit. When units are too
-  // few for the threads, they share the blocks; the results do not depend on it.
+  // Computes units of at most `width` outputs, in blocks of `length` elements. block_of(offset, n,
+  // b, part) fills the accumulators of block b for a unit's n outputs. If units are too few for the
+  // threads, threads share the blocks, with the same results.
   void units(int64_t count, int64_t width, int64_t length, const auto& unit_of,
              const auto& block_of) const {
     const int64_t blocks = (p.count + length - 1) / length;
@@ -160,7 +160,7 @@ struct Reducer {
       const auto part = [&](auto* base, int64_t, int64_t b, A* a) { *a = block(base, b * kBlock); };
       return units(p.outputs, 1, kBlock, unit, part);
     }
-    // Many short ones.
+    // Many short outputs.
     parallel_for(p.outputs, grain(p.count), [&](int64_t begin, int64_t end) {
       for (int64_t o = begin; o < end; ++o) {
         const Offsets at = output_offsets(p, o, p.keep.rank);

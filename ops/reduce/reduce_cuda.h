@@ -1,9 +1,10 @@
-// The CUDA kernel of every reduction, for reduce.cu and reduce_{extreme,arg,compound}.cu. One
-// launch each: a block of 256 threads is `lanes` threads an output times 256 / lanes outputs. In
-// `rows` form neighbouring threads share an output (its elements are neighbours in memory), else
-// they have neighbouring outputs (going down columns). When the outputs are few, several blocks
-// share an output: each leaves a partial result in scratch memory, and the last to arrive adds them
-// in order, so the bits do not depend on who was last.
+// The CUDA kernel of every reduction, for reduce.cu and reduce_{extreme,arg,compound}.cu, one
+// launch each. A block of 256 threads is `lanes` threads per output times 256 / lanes outputs. In
+// `rows` form, neighbouring threads share an output, whose elements are neighbours in memory.
+// Otherwise they have neighbouring outputs and go down columns.
+//
+// If the outputs are few, several blocks share an output. Each leaves a partial result in scratch
+// memory, and the last to arrive adds them in order, so the bits do not depend on timing.
 #pragma once
 
 #include <optional>
@@ -22,12 +23,12 @@ constexpr int kThreads = 256;
 template <class R>
 constexpr int kUnroll = R::kHeavy ? 2 : 8;
 struct Geometry {
-  int lanes;       // threads an output, a power of two
-  bool rows;       // which of threadIdx.x and .y counts them
-  int splits;      // blocks an output
-  int64_t length;  // elements a block takes of an output
+  int lanes;       // threads per output, a power of two
+  bool rows;       // lanes along threadIdx.x, else .y
+  int splits;      // blocks per output
+  int64_t length;  // elements of an output per block
   void* parts;
-  unsigned* finished;  // how many blocks of each tile; the last puts 0 back
+  unsigned* finished;  // blocks done of each tile; the last resets to 0
 };
 
 template <int N>
@@ -71,7 +72,7 @@ __device__ A combine_lanes(const R& r, A a, int lanes, bool rows, A* shared) {
   return a;
 }
 
-// What a lane takes in of an output's elements, those of its block, kAtOnce in flight.
+// A lane's accumulator of its elements of the block, kAtOnce in flight.
 template <int kAtOnce, class R, class T>
 __device__ __forceinline__ auto taken(const R& r, const T* base, const ReduceWalk& p,
                                       const Geometry& g, int lane) {
@@ -95,7 +96,7 @@ __device__ __forceinline__ auto taken(const R& r, const T* base, const ReduceWal
 #pragma unroll
       for (int u = 0; u < kAtOnce; ++u) add(v[u], k + u * step);
     }
-    if (k < end) {  // in flight at once, too: short rows are nothing else
+    if (k < end) {  // in flight at once, too: short rows have only these
       T v[kAtOnce];
 #pragma unroll
       for (int u = 0; u < kAtOnce; ++u)
@@ -130,7 +131,7 @@ __global__ void __launch_bounds__(kThreads)
 
   int64_t at[2] = {};  // out, in
   if (active) offsets_of(p.keep, o, at);
-  // Of all lanes of an output, in lane 0.
+  // Combines all lanes of an output, in lane 0.
   const auto all = [&]<int kAtOnce>(const auto& how, std::integral_constant<int, kAtOnce>) {
     using Part = typename std::remove_cvref_t<decltype(how)>::template Acc<V, int64_t>;
     Part part = how.init(Part());
@@ -144,7 +145,7 @@ __global__ void __launch_bounds__(kThreads)
     const auto part = all(simple, many);
     const bool lost = active && lane == 0 && !simple.kept(part);
     acc = r.from(part, A());
-    if (__syncthreads_or(lost)) {  // the block's other outputs stay as they are
+    if (__syncthreads_or(lost)) {  // the block's other outputs keep their results
       const A again = all(r, std::integral_constant<int, 1>());
       if (lost) acc = again;
     }
@@ -185,8 +186,8 @@ struct Launch {
   g.rows = p.outputs == 1 || magnitude(p.down()) <= magnitude(p.across()) || p.width() == 1;
   int outputs;
   if (g.rows) {
-    // A warp at least, if that leaves each of its threads four elements; then all that it has in
-    // flight at once.
+    // Up to a warp with four elements per thread. Beyond that, threads with `unroll` elements each,
+    // all in flight.
     g.lanes = power_of_two_above((p.count + 3) / 4, 32);
     const int full = power_of_two_above((p.count + unroll - 1) / unroll, kThreads);
     if (full > g.lanes) g.lanes = full;

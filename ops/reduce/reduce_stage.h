@@ -1,5 +1,5 @@
-// For the CPU kernels of the reductions, included once per instruction set: elements of any dtype
-// and strides brought into a row of the type they are computed in, and reduced there.
+// For the CPU kernels of reductions, included once per instruction set. Elements of any dtype and
+// strides are converted into a row of the compute type and reduced there.
 #pragma once
 
 #include <locus/devices/cpu.h>
@@ -10,11 +10,11 @@ namespace {
 
 using namespace reduction;
 
-constexpr int64_t kBlock = 4096;            // elements that meet in the accumulator's own type
+constexpr int64_t kBlock = 4096;            // elements accumulated in the block's type
 constexpr int64_t kMaxParts = 4096;         // partial results of blocks held at once
 constexpr int64_t kParallelWork = 1 << 15;  // elements worth a thread
 
-// Where output o, counted over the first `axes` axes, begins: in the input, and in the result.
+// Offsets of output o, counted over the first `axes` axes, in the input and in the result.
 struct Offsets {
   int64_t in = 0, out = 0;
 };
@@ -24,18 +24,18 @@ LOCUS_HD Offsets output_offsets(const ReduceWalk& p, int64_t o, int axes) {
   return {at[1], at[0]};
 }
 
-// The elements, of any dtype, as values of the type they are computed in. What knows the dtype is
-// one function for all reductions.
+// Elements of any dtype, as values of the compute type V. All reductions share one function per
+// dtype.
 template <class V>
 struct Source {
   const std::byte* data;
   int64_t size;  // bytes of an element
-  bool direct;   // they are V
+  bool direct;   // elements are stored as V
   void (*row)(const std::byte* x, int64_t stride, int64_t n, V* values);
 
   LOCUS_HD const std::byte* at(int64_t element) const { return data + element * size; }
-  // Elements k .. k + n of the output that begins at `base`: in place when they lie side by side in
-  // the right type already, else in `buffer`.
+  // Elements k .. k + n of the output at `base`: in place if contiguous and of type V, else in
+  // `buffer`.
   __attribute__((noinline)) const V* stage(const std::byte* base, const ReduceWalk& p, int64_t k,
                                            int64_t n, V* buffer) const {
     if (p.reduce.rank == 1) {
@@ -63,7 +63,7 @@ Source<Promoted<T>> source_of(const View& v) {
   return {v.as<const std::byte>(), sizeof(T), std::is_same_v<T, V>, convert_row<T, V>};
 }
 
-// Where results, computed as V, are stored in their dtype.
+// Stores results, computed as V, in their dtype.
 template <class V>
 struct Sink {
   std::byte* data;
@@ -76,7 +76,7 @@ void store_results(const V* values, std::byte* out, int64_t at, int64_t apart, i
   for (int64_t i = 0; i < n; ++i) to[i * apart] = convert<Out>(values[i]);
 }
 
-// n accumulators, word by word: loops over them become vector code.
+// n accumulators as arrays of words, so that loops over them vectorize.
 template <class A, int64_t n>
 class Lanes {
   using Word = If<std::is_class_v<A>, If<alignof(A) == 8, uint64_t, uint32_t>, A>;
@@ -98,13 +98,13 @@ class Lanes {
   }
 };
 
-// Counts elements of a block, in a vector as wide as one of them.
+// An index within a block, as wide as an element, for vector code.
 template <class V>
 using Index = std::conditional_t<sizeof(V) == 8, int64_t, int32_t>;
 template <class R, class V>
 using BlockAcc = typename R::template Acc<V, Index<V>>;
 
-// Whether every element is `first`. The spread of these is exactly 0: no square vanished.
+// Whether every element is `first`. Their spread is exactly 0: no square underflowed.
 template <class V>
 inline bool all_equal(const V* x, Index<V> n, V first) {
   Index<V> others = 0;
@@ -112,7 +112,7 @@ inline bool all_equal(const V* x, Index<V> n, V first) {
   return others == 0;
 }
 
-// The order of additions depends on n alone: kLanes side by side, then a tree.
+// The order of additions depends only on n: kLanes accumulators, then a tree.
 template <int kLanes, class R, class V>
 inline BlockAcc<R, V> reduce_lanes(const R& r, const V* __restrict x, Index<V> n, V first) {
   using I = Index<V>;
@@ -151,13 +151,13 @@ template <class R, class V>
   return a;
 }
 
-// Whether to go down the columns: neighbouring outputs lie side by side in memory, or have so few
-// elements that each alone is no work for a vector.
+// Whether to reduce down the columns: neighbouring outputs are contiguous in memory, or have too
+// few elements to vectorize each alone.
 LOCUS_HD bool by_columns(const ReduceWalk& p) {
   return p.width() >= 8 && ((p.across() == 1 && p.down() != 1) || p.count < 16);
 }
 
-// Whether one output is work for all threads: the outputs alone would leave some idle.
+// Whether all threads share one output, because the outputs alone would leave some idle.
 LOCUS_HD bool splits_outputs(int64_t outputs, int64_t count) {
   return outputs < 2 * num_threads() && count > 4 * kBlock;
 }

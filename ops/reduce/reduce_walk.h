@@ -1,4 +1,4 @@
-// Which elements meet in which result of a reduction, on every device.
+// Which elements each result of a reduction combines, on every device.
 #pragma once
 
 #include <locus/ops/kernel/walk.h>
@@ -9,14 +9,14 @@ struct ReduceAttrs {
   uint32_t axes = 0;  // bit i: axis i is reduced
   bool keepdims = false;
 };
-// The attributes of the op of a reduction R, an object of reductions.h.
+// The attributes of the op of a reduction R (reductions.h).
 template <class R>
 struct ReduceBy : ReduceAttrs {
   R how{};
 };
 
-// Result o, in the order of `keep`, is made of the elements k = 0 .. count - 1, in that of
-// `reduce`. Results lie row-major in the order of the input's axes.
+// Result o, in the order of `keep`, combines elements k = 0 .. count - 1, in the order of `reduce`.
+// Results are row-major in the order of the input's axes.
 struct ReduceWalk {
   Walk<2> keep;    // of the result, of the input
   Walk<1> reduce;  // of the input
@@ -42,7 +42,7 @@ struct ReduceWalk {
     outputs = keep.size;
     count = reduce.size;
   }
-  // The innermost axes: how many results, and how far apart their elements are.
+  // Of the innermost axes: the number of results, and the strides of elements.
   LOCUS_HD int64_t width() const { return keep.shape[keep.rank - 1]; }
   LOCUS_HD int64_t across() const { return keep.stride[1][keep.rank - 1]; }
   LOCUS_HD int64_t down() const { return reduce.stride[0][reduce.rank - 1]; }

@@ -1,30 +1,10 @@
-// What every reduction says of itself.
+// What every reduction defines. A reduction is a struct whose members are the op's attributes. Its
+// base has the op's name, the dtypes it has kernels for (others become f64, or bool) and what its
+// gradient reads.
 //
-// A reduction is a struct whose members are the op's attributes. Beside its base, which has the
-// op's name, the dtypes it has kernels for (others become f64, or bool) and what its gradient
-// reads, it says, for V, the type that elements are computed in:
-//   combine(a, b)      the accumulators of two sets of elements as one; associative up to rounding.
-//                      The members of b may be narrower than those of a, if they have any
-// and where the base's answer is not the right one
-//   Out<T>             the type of the result, T: what is stored
-//   Acc<V, I>          the accumulator, any trivially copyable type; I: an integer for counts. On
-//                      the CPU its members are as wide as V, and loops over them vector code
-//   init(zeros)        the accumulator of no elements
-//   add(acc, x, at)    takes one element in, at a Position; where it is missing,
-//                      combine(acc, map(x)) does it
-//   result(acc, n)     of n elements
-//   moved(acc, k)      acc with k added to the positions in it
-//   kernel(f)          calls f with the reduction that computes this one
-//   kInRange           every step of the gradient is exact or of the size of the gradient. Other
-//                      gradients are computed in f32 for f16 and bf16
-//   simple()           a faster reduction that is tried first where its accumulators are others.
-//                      If its kept(acc) says that nothing was lost, from(acc, zeros) is the
-//                      accumulator, else r adds the elements itself
-//   grad(x, y, dy, over)  its gradient, of ops on Tensors; y and dy have the reduced axes, with
-//                      length 1. over(R(), x) is another reduction over the same elements
-//   check(expect)      what the attributes must satisfy, as in formulas
-// Elements reach an accumulator in rising order. On the CPU blocks of at most 4096 (down columns:
-// 256) meet in Acc<V>, and the blocks' results in Acc<Widest<V>, int64_t>, in f64 for f32.
+// Elements reach an accumulator in rising order. On the CPU, blocks of at most 4096 elements (down
+// columns: 256) are accumulated in Acc<V>, and the blocks' results in Acc<Widest<V>, int64_t>: f64
+// for f32.
 #pragma once
 
 #include <type_traits>
@@ -63,6 +43,19 @@ LOCUS_HD A lowest(A a) {
   return -highest(a) - A(1);
 }
 
+// The base. A reduction defines combine() and replaces what does not fit. V: the type that elements
+// are computed in.
+//   combine(a, b)      joins the accumulators of two sets of elements; associative up to rounding.
+//                      The members of b may be narrower than those of a
+//   Out<T>             the type of the result; T: the stored type
+//   Acc<V, I>          the accumulator, trivially copyable; I: an integer for counts. Its
+//                      members are as wide as V on the CPU, so that loops vectorize
+//   init(zeros)        the accumulator of no elements
+//   add(acc, x, at)    adds an element at a Position; default: combine(acc, map(x))
+//   result(acc, n)     the result of n elements
+//   grad(x, y, dy, over)  the gradient, of ops on Tensors; y and dy have the reduced axes, with
+//                      length 1. over(R(), x) is another reduction over the same elements
+// Further members are under Details.
 template <Name Of, unsigned Kinds, unsigned Reads = kNothing>
 struct Reduction {
   static constexpr const char* name = Of.text;
@@ -70,7 +63,7 @@ struct Reduction {
   static constexpr const char* kNoGradient = nullptr;  // why there is none
   static constexpr bool kOrdered = false;              // positions are row-major; one axis, or all
   static constexpr bool kCentered = false;             // uses Position::first
-  static constexpr bool kHeavy = false;                // costs more code than is worth repeating
+  static constexpr bool kHeavy = false;                // large code, unrolled less
   static constexpr bool kInRange = Reads == kNothing;
   static constexpr bool needs_elements() { return false; }
   static void check(auto) {}
@@ -85,7 +78,7 @@ struct Reduction {
   LOCUS_HD static auto moved(auto acc, int64_t) { return acc; }
 };
 
-// Takes element x in.
+// Adds element x.
 template <class R, class A, class V, class I>
 LOCUS_HD A added(const R& r, A acc, V x, const Position<V, I>& at) {
   if constexpr (requires { r.add(acc, x, at); })
@@ -94,7 +87,7 @@ LOCUS_HD A added(const R& r, A acc, V x, const Position<V, I>& at) {
     return r.combine(acc, static_cast<A>(r.map(static_cast<A>(x))));
 }
 
-// Whether r.simple() is tried first: where it has accumulators of its own.
+// Whether r.simple() is tried first: if its accumulators have another type.
 template <class R, class V, class I>
 constexpr bool tries_simple() {
   if constexpr (requires(R r) { r.simple(); }) {
@@ -113,7 +106,18 @@ void for_kernel(const R& r, const F& f) {
     f(r);
 }
 
-// y, and 1 where that is 0.
+// y, or 1 where y is 0.
 auto divisor(const auto& y) { return where(y == 0, 1, y); }
+
+// --- Details ---
+//
+//   moved(acc, k)      acc with k added to the positions in it
+//   kernel(f)          calls f with the reduction that computes this one
+//   kInRange           every step of the gradient is exact or of the size of the gradient. Other
+//                      gradients are computed in f32 for f16 and bf16
+//   simple()           a faster reduction, tried first if its accumulators have another type. If
+//                      its kept(acc) is true, from(acc, zeros) is the accumulator; else the
+//                      elements are added again
+//   check(expect)      checks the attributes, as in formulas
 
 }  // namespace locus::reduction

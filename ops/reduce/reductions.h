@@ -1,5 +1,5 @@
-// All reductions. A list is compiled as one CUDA file: a new reduction goes where its kin is,
-// unless that file takes long. Internal to ops.
+// All reductions. Each list is one CUDA file: put a new reduction beside related ones, unless that
+// file compiles slowly. Internal to ops.
 #pragma once
 
 #include <locus/ops/reduce/compound.h>

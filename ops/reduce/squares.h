@@ -5,8 +5,8 @@
 
 namespace locus::reduction {
 
-// Chan, Golub and LeVeque, "Algorithms for computing the sample variance" (1983), of the distances
-// from element 0: their mean, and the sum of their squared distances from that.
+// Chan, Golub and LeVeque, "Algorithms for computing the sample variance" (1983), on the distances
+// from element 0: `squares` sums their squared distances from `mean`.
 template <class V>
 struct Spread {
   V count, mean, squares;
@@ -15,9 +15,9 @@ struct Spread {
   LOCUS_HD operator Spread<W>() const {
     return {static_cast<W>(count), static_cast<W>(mean), static_cast<W>(squares)};
   }
-  // Whether no square overflowed in f32, and those that vanished are too small to count.
+  // Whether no square overflowed in f32, and those that underflowed are negligible.
   LOCUS_HD bool kept() const {
-    // Bit operations: loops over columns become vector code.
+    // Bit operations, so that loops over columns vectorize.
     return ((squares > static_cast<V>(0x1p-100)) & (squares < m::infinity(squares))) |
            ((count <= 1) & (squares == 0));
   }
@@ -44,7 +44,7 @@ struct SpreadSum : Reduction<"var", kFloats, kX> {
   }
   LOCUS_HD static auto result(auto a, double) { return a.squares; }
 };
-// The spread of f32 whose squares f32 holds is computed in f32, and in f64 otherwise.
+// Computes the spread of f32 in f32 if f32 holds the squares, else in f64.
 struct CheckedSpreadSum : SpreadSum {
   template <class V, class I>
   using Acc = Spread<double>;

@@ -30,9 +30,9 @@ struct Prod : Reduction<"prod", kAll, kX> {
   using Acc = Wide<V>;
   LOCUS_HD static int init(auto) { return 1; }
   LOCUS_HD static auto combine(auto a, auto b) { return m::multiply(a, b); }
-  // With exactly one 0 among the elements only that one has a gradient, with two none has. The
-  // product of all may leave f64's range although that of the others does not: it is that of
-  // mantissas, times a power of 2.
+  // If one element is 0, only that one has a gradient; if two are 0, none has. The product of all
+  // may leave f64's range although that of the others does not, so it is kept as mantissas and a
+  // power of 2.
   auto grad(auto& x, auto&, auto& dy, auto& over) const {
     const auto is_zero = x == 0, zeros = over(Sum(), is_zero);
     const auto nonzero = where(is_zero, 1, x).astype(f64), e = exponents(nonzero.detach(), over),
@@ -44,7 +44,7 @@ struct Prod : Reduction<"prod", kAll, kX> {
   }
 
  private:
-  // Whole numbers e for which x 2^-e is about 1, or 0 where so many mantissas may leave the range.
+  // Whole numbers e such that x 2^-e is about 1; 0 if the mantissas' product may leave the range.
   static auto exponents(const auto& x, auto& over) {
     const auto size = log2(abs(x)), e = rint(size);
     return where(over(Sum(), abs(size - e)) < 1000, e, 0);

@@ -73,8 +73,8 @@ DType infer_loss_grad(std::span<const Meta> in, const NoAttrs&, std::span<Meta> 
   return in[0].dtype;
 }
 
-// Gradients. With y = softmax(x / t): dx = y (dy - sum(y dy)) / t; with y = log_softmax(x / t):
-// dx = (dy - exp(y) sum(dy)) / t. Each is an op of its own, and linear in dy.
+// Gradients. With y = softmax(x / t): dx = y (dy - sum(y dy)) / t; with y = log_softmax(x / t): dx
+// = (dy - exp(y) sum(dy)) / t. Each is a separate op, linear in dy.
 
 template <formula::Name Of>
 Tensors gradient_by(const Saved& saved, std::span<const Tensor> dout) {
@@ -115,7 +115,7 @@ Tensors loss_gradient(const Saved& saved, std::span<const Tensor> dout) {
   return {invoke(op, {saved.in(0), saved.in(1), dout[0]}), Tensor()};
 }
 
-// Also of the second result, (softmax(logits) - one_hot(labels)), for what is recorded.
+// Also of the second result, softmax(logits) - one_hot(labels), for create_graph.
 Tensors loss_with_grad_gradient(const Saved& saved, std::span<const Tensor> dout) {
   static const OpRef<SoftmaxAttrs> softmax_grad("softmax_grad");
   Tensor dx;
@@ -214,8 +214,8 @@ Tensor softmax_cross_entropy(const Tensor& data, const Tensor& labels, Caller fr
   detail::expect_tensor("softmax_cross_entropy", labels, "labels");
   const Tensor logits = amp::widen(data);
   if (is_floating(logits.dtype()) && is_id_dtype(labels.dtype())) [[likely]] {
-    // One kernel for the loss and, if it is a head, its gradient. Large ones would pay more for the
-    // memory, if it is not, than for another launch.
+    // One kernel for the loss and, if it is a head, its gradient. If it is none, large logits would
+    // pay more for the memory than for another launch.
     static const OpRef<> with_grad("softmax_cross_entropy_with_grad");
     constexpr int64_t kSmall = int64_t{1} << 20;
     const Ref in[] = {logits, labels};

@@ -1,8 +1,8 @@
-// One kernel for all: a row of classes is shared by `lanes` neighbouring threads, a block holds as
-// many rows as fit. Rows are read once and stay in registers: short ones element by element, those
-// of 1024 elements and more in 16-byte vectors where memory allows. Longer ones, and rows whose
-// elements are apart (an axis that is not the last: one thread a row, so that neighbours read
-// neighbouring rows), are read again from the caches.
+// One kernel for all modes. `lanes` neighbouring threads share a row of classes; a block holds as
+// many rows as fit. Rows are read once and kept in registers: short rows element by element, rows
+// from 1024 elements on in 16-byte vectors if aligned. Longer rows are read again from the caches.
+// So are rows along an axis that is not the last: one thread per row, so that neighbours read
+// neighbouring rows.
 #include <locus/devices/cuda.h>
 #include <locus/ops/kernel/cast.h>
 #include <locus/ops/kernel/launch.h>
@@ -16,7 +16,7 @@ using Mode = SoftmaxMode;
 
 constexpr int kMaxLanes = 1024, kVectorLanes = 512;
 
-// Elements that a lane loads at once, and how many times. No times: rows are not held in registers.
+// Elements of a lane in registers: kSingles, or kVectors times kVector.
 constexpr int kSingles = 8;
 template <class T>
 constexpr int kVector = 16 / sizeof(T);
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(kN > 1 ? kVectorLanes : kMaxLanes)
   const auto place = [&](int i) { return (lane + i * lanes) * kN; };
   if constexpr (kCached) {
     using V = Pack<T, kN>;
-    V v[kItems], d[kPair ? kItems : 1];  // all are asked for before the first is used
+    V v[kItems], d[kPair ? kItems : 1];  // all loads are issued before the first use
 #pragma unroll
     for (int i = 0; i < kItems; ++i) {
       if (place(i) < n) v[i] = *reinterpret_cast<const V*>(x + base + place(i));
@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(kN > 1 ? kVectorLanes : kMaxLanes)
     }
 #pragma unroll
     for (int i = 0; i < kItems; ++i) {
-      const bool inside = place(i) < n;  // beyond: what adds nothing
+      const bool inside = place(i) < n;  // beyond: neutral values
       for (int k = 0; k < kN; ++k) {
         const A outside = kPair ? A(0) : -static_cast<A>(INFINITY);
         a[i * kN + k] = inside ? convert<A>(v[i].v[k]) : outside;
@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(kN > 1 ? kVectorLanes : kMaxLanes)
       }
     }
   }
-  // Calls f(c, x[c], dy[c]) for this lane's elements; what it makes of x[c] stays when cached.
+  // Calls f(c, x[c], dy[c]) for this lane's elements; if cached, changes of x[c] are kept.
   const auto each = [&](auto f) {
     if constexpr (kCached) {
 #pragma unroll
@@ -126,7 +126,7 @@ __global__ void __launch_bounds__(kN > 1 ? kVectorLanes : kMaxLanes)
     });
   } else {
     A top = -static_cast<A>(INFINITY);
-    // A NaN is not looked for here: it stays in the total.
+    // Ignores NaN, which the total keeps.
     const auto larger = [](A a, A b) { return b > a ? b : a; };
     each([&](int64_t, A v, A) { top = larger(top, v); });
     top = all_lanes(top, lanes, shared, larger);
@@ -148,7 +148,7 @@ __global__ void __launch_bounds__(kN > 1 ? kVectorLanes : kMaxLanes)
       if (!valid && lane == 0)
         report(g.fault, {FaultKind::label, label, g.n, row, is_exact(label, g.labels.meta.dtype)});
       if (kMode != Mode::loss_grad && lane == 0) {
-        // NaN where there is no such class.
+        // NaN if the label is invalid.
         const A picked = valid ? convert<A>(x[base + label]) : top;
         const A loss = m::log(total) - (picked - top);
         static_cast<T*>(g.losses)[row] = convert<T>(valid ? loss : (loss - loss) / (loss - loss));
@@ -173,7 +173,7 @@ template <Mode kMode, class T>
 void launch_rows(const Call& call, const Rows& g, const T* dy) {
   const T* x = call.in[0].as<T>();
   T* y = call.out[call.n_out - 1].as<T>();
-  // Blocks of enough lanes for each to hold so many elements.
+  // Launches blocks with enough lanes for `each` elements per lane.
   const auto run = [&](auto kernel, int least, int most, int64_t each) {
     int lanes = least;
     while (lanes < most && lanes * each < g.n) lanes *= 2;

@@ -14,7 +14,7 @@ namespace {
 template <class A>
 using ConstRow = Eigen::Map<const Eigen::Array<A, Eigen::Dynamic, 1>>;
 
-// body(begin, end, memory) on ranges of n rows, each with `elements` of scratch memory of its own.
+// Calls body(begin, end, memory) on ranges of n rows, each with `elements` of scratch memory.
 template <class A>
 void for_rows(const Call& call, int64_t n, int64_t work_each, int64_t elements, const auto& body) {
   const int64_t whole = grain(work_each), most = (n + whole - 1) / whole;
@@ -78,7 +78,7 @@ __attribute__((noinline)) void row(const A* x, [[maybe_unused]] const A* dy, A* 
 
 constexpr int64_t kColumns = 16;  // rows gathered at once when they are strided
 
-// A row of n elements `stride` apart, times `w` rows side by side, to and from scratch memory.
+// Copies `w` neighbouring rows of n elements, `stride` apart, to and from scratch memory.
 template <class T, class A>
 __attribute__((noinline)) void gather(const T* x, int64_t n, int64_t stride, int64_t w, A* out) {
   for (int64_t c = 0; c < n; ++c)
@@ -134,7 +134,7 @@ void run(const Call& call) {
   });
 }
 
-// The sum as exp_sum() adds it.
+// Sums in the order of exp_sum().
 template <class A>
 A sum_of(const A* e, int64_t n) {
   A total = 0;

@@ -1,4 +1,4 @@
-// What the softmax kernels of every device share.
+// Shared by the softmax kernels of all devices.
 #pragma once
 
 #include <locus/core/dtype.h>
@@ -13,7 +13,7 @@ struct SoftmaxAttrs {
   double temperature = 1;
 };
 
-// A class label; kNaN where a floating one is not whole.
+// A class label; kNaN if it has a fraction.
 LOCUS_HD int64_t label_at(const View& labels, int64_t i) {
   return id_at(labels.data, labels.meta.dtype, i, true);
 }

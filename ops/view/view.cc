@@ -15,8 +15,8 @@ namespace locus {
 
 namespace {
 
-// The strides that show `in` as `target`, or false where there are none: each group of axes of
-// equal product must lie in one piece.
+// Finds strides that show `in` as `target`; false if there are none. Each group of axes of equal
+// product must merge into one axis.
 bool reshaped_strides(const View& in, const Meta& target, int64_t* stride) {
   row_major(target, stride);
   if (in.contiguous() || target.size() == 0) return true;

@@ -1,4 +1,4 @@
-// Attributes of slices, and where a slice lies in its base, for the host and for nvcc.
+// Attributes of slices, and a slice's place in its base, for host and device code.
 #pragma once
 
 #include <locus/core/dtype.h>
@@ -25,7 +25,7 @@ struct SlicePlace {
 struct SliceAttrs : SlicePlace {
   int64_t length[kMaxRank];
 };
-// The inverse: an input with the slice's shape, put into zeros of the base's dtype and shape.
+// The inverse: writes an input of the slice's shape into zeros of the base's shape.
 struct SliceGradAttrs : SlicePlace {
   Meta base;
 };

@@ -11,7 +11,7 @@
 namespace locus {
 namespace {
 
-// What a Slice takes of an axis of n elements, by Python's rules.
+// Resolves a Slice of an axis of n elements, by Python's rules.
 void resolve(const Slice& s, int64_t n, SliceAttrs& a, int axis) {
   const int64_t step = s.step();
   if (step == 0)
