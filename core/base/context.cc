@@ -83,7 +83,7 @@ Contexts::Contexts(std::vector<Context> list) : list_(std::move(list)) {
   for (size_t i = 0; i < list_.size(); ++i)
     if (std::find(list_.begin(), list_.begin() + static_cast<ptrdiff_t>(i), list_[i]) !=
         list_.begin() + static_cast<ptrdiff_t>(i))
-      throw ValueError("Contexts: ", list_[i], " is there twice; expected each context once");
+      throw ValueError("Contexts: ", list_[i], " is given twice; expected each context once");
 }
 
 bool mix(Context a, Context b) {

@@ -51,8 +51,9 @@ const char* not_replayable(Context from, Context to, bool blocking) {
   if (!is_host(from) && !is_host(to))
     return capture::runs() ? nullptr : "copies between devices are not recorded";
   if (from.type == DeviceType::cpu || to.type == DeviceType::cpu)
-    return "pageable memory of the host is read or filled once, now; move it before or after, or "
-           "use cpu_pinned() there";
+    return "pageable host memory is copied at once and not again by replays; copy before or after "
+           "the "
+           "recording, or use cpu_pinned()";
   return blocking ? "the host would wait for it; move it before or after, or by "
                     "x.copyto(context, {.blocking = false})"
                   : nullptr;

@@ -162,7 +162,7 @@ void check_apart(const Op& op, std::span<const Ref> all, size_t n_in) {
       throw ValueError(op.name, ": ", argument_name(op, first, n_in), " and ",
                        argument_name(op, second, n_in),
                        " share memory: ", list_operands(op, all, n_in, second),
-                       "; expected targets that lie apart");
+                       "; expected targets that share no memory");
     }
 }
 

@@ -26,8 +26,9 @@ Registry& registry() {  // never destroyed: other statics use ops
 
 void detail::allow_over_input(Op& op, int i) {
   if (i < 0 || i >= 32)
-    throw ValueError(op.name, ": over_input ", i, "; expected 0 to 31: a result behind these is ",
-                     "made beside its input and copied");
+    throw ValueError(op.name, ": over_input ", i,
+                     "; expected 0 to 31: a later result has new "
+                     "memory and is copied");
   op.over_inputs |= 1u << i;
 }
 

@@ -175,7 +175,7 @@ std::vector<Context> contexts(int n, Caller from) {
           throw ValueError("cluster::contexts: ", n, " contexts; expected 1 to ", kMaxDevices);
       },
       from);
-  const Purpose each(Hash().add(n), [n] { return text_of(n, " contexts a rank"); });
+  const Purpose each(Hash().add(n), [n] { return text_of(n, " contexts per rank"); });
   const std::vector<Seen> all = seen_by_all(from);
   const Seen& mine = all[static_cast<size_t>(rank())];
   const bool any = std::ranges::any_of(all, [](const Seen& s) { return s[0] != 0; });

@@ -37,7 +37,7 @@ void check(const std::string& name, const Tensors& tensors, std::optional<Reduce
            bool written = true) {
   if (root < 0 || root >= size()) throw IndexError(name, ": expected a rank, 0 to ", size() - 1);
   if (op) check_reduce_op(*op, name);
-  capture::check(name, "the ranks meet on the host; compile what comes before it");
+  capture::check(name, "the ranks synchronize on the host; compile what comes before it");
   for (size_t i = 0; i < tensors.size(); ++i) {
     const Tensor& t = tensors[i];
     detail::expect_tensor(name, t, "tensor ", i);
@@ -51,7 +51,7 @@ void check(const std::string& name, const Tensors& tensors, std::optional<Reduce
       if (t.size() > 0 && tensors[k].size() > 0 && t.shares_memory_with(tensors[k]) &&
           share_bytes(byte_range(t.impl().view), byte_range(tensors[k].impl().view)))
         throw Error(name, ": tensors ", k, " and ", i, ", ", describe(t),
-                    ", share memory; expected tensors that lie apart");
+                    ", share memory; expected tensors that share none");
   }
 }
 

@@ -190,11 +190,11 @@ void parallel(const Contexts& contexts, const std::function<void(int)>& f) {
   if (!f) throw ValueError("parallel: the function is empty");
   capture::check("parallel",
                  "the work of other threads is not recorded; call the function that is "
-                 "compiled inside of it, one a context");
+                 "compiled inside of it, one per context");
   if (random::notes_or_repeats())
     throw Error(
         "parallel: called by a function that recompute() runs, whose second run would draw other "
-        "random numbers on other threads; call recompute() inside of parallel(), one a context");
+        "random numbers on other threads; call recompute() inside of parallel(), one per context");
   for (const Context c : contexts) device(c);  // DeviceError if there is none
   const bool records = autograd::is_recording(), trains = autograd::is_training();
   const std::optional<DType> mixed = amp::dtype();
@@ -222,8 +222,9 @@ void parallel(const Contexts& contexts, const std::function<void(int)>& f) {
   };
   if (works_for) {
     if (contexts.size() > 1 || contexts.list()[0] != *works_for)
-      throw Error("parallel: called on the thread of ", *works_for,
-                  ", which another one would have to wait for; expected no other context");
+      throw Error(
+          "parallel: called on the thread of ", *works_for,
+          "; another context would wait for this thread forever; expected this context alone");
     FirstFailure failure;
     failure.run([&] { run_as(0); });
     go_on();

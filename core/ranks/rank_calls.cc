@@ -85,8 +85,8 @@ std::string missing(const Messages& messages, const RankCall& call, double secon
     if (!messages[r]) missing.push_back(static_cast<int>(r));
   if (missing.empty()) return "";
   return text_of(call.text(), ": ", numbers(missing), " did not come within ", seconds,
-                 " s; a rank that ended, hangs or calls something else; see "
-                 "LOCUS_CLUSTER_TIMEOUT where it only takes long");
+                 " s: a rank ended, hangs or called another function; if it is only slow, raise "
+                 "LOCUS_CLUSTER_TIMEOUT");
 }
 
 // The ranks whose hash k is not rank 0's.

@@ -78,7 +78,7 @@ class LOCUS_THREAD_SAFETY(scoped_lockable) Compiled::Turn : NonCopyable {
   Turn(State& s, const char* what) LOCUS_THREAD_SAFETY(acquire_capability(s.mutex)) : state_(s) {
     const std::thread::id holder = s.holder.load(std::memory_order_relaxed);
     if (holder == std::this_thread::get_id() || waits_for_this_thread(holder))
-      throw Error("Compiled", what, ": called by what its own call runs, such as a parameter's ",
+      throw Error("Compiled", what, ": called during its own call, for example by a parameter's ",
                   "initializer; call the plain function there");
     s.mutex.lock();
     s.holder.store(std::this_thread::get_id(), std::memory_order_relaxed);
@@ -102,7 +102,7 @@ Compiled& Compiled::operator=(Compiled&&) noexcept = default;
 Compiled::~Compiled() = default;
 
 Tensors Compiled::operator()(const Tensors& in, Caller from) {
-  if (!state_) throw Error("Compiled: it was moved from; use the one it was moved to");
+  if (!state_) throw Error("Compiled: it was moved from; use the object it was moved to");
   for (size_t i = 0; i < in.size(); ++i)
     if (!in[i].defined())
       detail::throw_empty("Compiled", text_of("input ", i, " of the call at ", to_string(from)));
@@ -111,7 +111,8 @@ Tensors Compiled::operator()(const Tensors& in, Caller from) {
 }
 
 Compiled::State& Compiled::state(const char* what) const {
-  if (!state_) throw Error("Compiled::", what, ": it was moved from; use the one it was moved to");
+  if (!state_)
+    throw Error("Compiled::", what, ": it was moved from; use the object it was moved to");
   return *state_;
 }
 

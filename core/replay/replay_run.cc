@@ -142,7 +142,8 @@ void Replay::replay(Caller from) {
   if (!needs_peers_) return all();
   if (broken_)
     throw DeviceError(
-        "a replay or a measurement failed when some devices had begun, and the others did not; "
+        "an earlier replay or measurement failed after some devices had begun and before the "
+        "others; "
         "compile the function anew");
   const MutexLock turn(barrier_turns());
   try {

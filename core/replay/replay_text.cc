@@ -101,8 +101,8 @@ std::string Replay::describe() {
   }
   size_t own = 0;
   for (const auto& arena : arenas_) own += arena->bytes();
-  text += text_of("memory of its own: ", memory_text(own), "; call by call ",
-                  formatted("%.1f", sum), " us\n\n");
+  text += text_of("arena memory: ", memory_text(own), "; call by call ", formatted("%.1f", sum),
+                  " us\n\n");
   for (const std::string& line : table_lines(rows, "rlrlrrll")) text += line + "\n";
   return text;
 }

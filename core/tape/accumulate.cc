@@ -33,11 +33,12 @@ bool adds_to(const GraphState& leaf) {
 void check_adds_to(const GraphState& leaf) {
   if (leaf.fresh != GraphState::summed || !adds_to(leaf)) return;
   const Meta& meta = leaf.grad.impl().view.meta;
-  throw Error("backward: it is to add to a gradient, ", name(meta.dtype), Shape(meta), " on ",
-              leaf.grad.context(),
-              ", that is a sum over replicas or ranks already, as Trainer::allreduce_grads() and "
-              "clip_global_norm() make it; expected all backward() passes of a step before, and "
-              "Trainer::step(), update() or discard(), or zero_grad(), behind it");
+  throw Error(
+      "backward: cannot add to a gradient, ", name(meta.dtype), Shape(meta), " on ",
+      leaf.grad.context(),
+      ", that is a sum over replicas or ranks already, made by Trainer::allreduce_grads() or "
+      "clip_global_norm(); call backward() before the sum, or Trainer::step(), update() or "
+      "discard(), or zero_grad(), after it");
 }
 
 void gradient_written(const std::shared_ptr<GraphState>& leaf) {

@@ -208,7 +208,7 @@ void Pass::step(const Step& s) {
   if (dx.size() != node.in.size())
     throw Error("backward: the gradient of ", node.op.name, " gave ", dx.size(), " tensors for ",
                 node.in.size(),
-                " inputs; it must return one an input, in their order: Tensor() where "
+                " inputs; it must return one per input, in order: Tensor() where "
                 "saved.needs(i) is false");
   for (size_t i = 0; i < dx.size(); ++i) {
     const Node::Input& in = node.in[i];

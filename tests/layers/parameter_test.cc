@@ -180,7 +180,7 @@ TEST(Parameter, AContextIsNamedOnce) {
   EXPECT_THAT(test::message_of<ValueError>([&] {
                 p.initialize(init::One(), {cpu(), cpu(1), cpu()});
               }),
-              HasSubstr("cpu(0) is there twice"));
+              HasSubstr("cpu(0) is given twice"));
   EXPECT_THROW(split_and_load(ones({4, 2}), {cpu(1), cpu(1)}), ValueError);
 }
 

@@ -299,7 +299,7 @@ TEST_F(ClusterRanks, AllThrowWhatOneFindsWrongBeforeTheyMeet) {
 
 TEST_F(ClusterRanks, HaveAsManyContextsEach) {
   EXPECT_THAT(message_of<Error>([&] { cluster::contexts(cluster::rank() == 1 ? 1 : 2); }),
-              HasSubstr("for 1 contexts a rank"));
+              HasSubstr("for 1 contexts per rank"));
 }
 
 TEST_F(ClusterRanks, HaveTheHostsContextsWhereNoneHasAGpu) {

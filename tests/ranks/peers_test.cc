@@ -178,7 +178,7 @@ TEST_F(Peers, AReplayThatFailedHalfwayIsTheLast) {
   EXPECT_TRUE(Late::last->broken);
   listener.fails = false;
   EXPECT_THAT(message_of<DeviceError>([&] { f(in); }),
-              HasSubstr("when some devices had begun, and the others did not"));
+              HasSubstr("after some devices had begun and before the others"));
   for (const CompiledCall& c : f.calls())
     if (c.op == "all_reduce_peers") {
       EXPECT_EQ(c.us, 0);  // they would not meet

@@ -260,7 +260,7 @@ TEST(CompiledCalls, WhatACallPreparesMayNotAskForItsCalls) {
       const capture::RecordingPause aside;
       for (const auto& ask : std::vector<std::function<void()>>{
                [&] { inside->calls(); }, [&] { inside->describe(); }, [&] { inside->dot(); }})
-        EXPECT_THAT(message_of<Error>(ask), HasSubstr("called by what its own call runs"));
+        EXPECT_THAT(message_of<Error>(ask), HasSubstr("called during its own call"));
     }
     return Tensors{in[0] + 1};
   });
@@ -286,8 +286,7 @@ TEST(CompiledCalls, WhatACallPreparesMayNotCallItOnAnotherThread) {
   inside = &f;
   f({x});
   inside = nullptr;
-  for (const std::string& text : texts)
-    EXPECT_THAT(text, HasSubstr("called by what its own call runs"));
+  for (const std::string& text : texts) EXPECT_THAT(text, HasSubstr("called during its own call"));
   EXPECT_EQ(values(f({x})[0]), Values(2, 2));
 }
 

@@ -259,7 +259,7 @@ TEST(Tape, AWrongGradientIsNamedWithWhatToWrite) {
   };
   EXPECT_THAT(text(none),
               testing::HasSubstr("test_none gave 0 tensors for 1 inputs; it must return "
-                                 "one an input"));
+                                 "one per input"));
   EXPECT_THAT(text(shape),
               testing::HasSubstr("test_shape has shape () for input 0 of shape (2,); return it in "
                                  "the shape of the input, or declare the op's .broadcasts()"));
