@@ -33,7 +33,7 @@ const std::vector<ncclComm_t>& connections(const Group& g) LOCUS_REQUIRES(turns(
   watch_exit();
   if (result == ncclSuccess) return found = made;
   failed->insert(&g.contexts());
-  std::fprintf(stderr, "locus: sums over %s are copies and sums, without NCCL: %s: %s\n",
+  std::fprintf(stderr, "locus: NCCL is not available for %s, so sums use copies: %s: %s\n",
                to_string(g).c_str(), ncclGetErrorString(result), ncclGetLastError(nullptr));
   return found;
 }

@@ -197,7 +197,7 @@ bool register_emulated() {
                                       static_cast<void>(cpu_isa());
                                       return std::make_unique<EmulatedDevice>(c);
                                     },
-                                    "LOCUS_EMULATED_GPUS sets how many are emulated"});
+                                    "LOCUS_EMULATED_GPUS sets the number of emulated GPUs"});
   return true;
 }
 

@@ -88,7 +88,7 @@ LinkModel LinkModel::parse(std::string_view text) {
              "\"; expected key=number, with the keys h2d, d2h, peer (GB/s) and latency_us, "
              "separated by commas");
     if (seen.find("," + std::string(key) + ",") != std::string::npos)
-      refuse(text, key, " is there twice; expected it once");
+      refuse(text, key, " is given twice; expected it once");
     seen += std::string(key) + ",";
     *field = number(text, key, entry.substr(equals + 1), field == &m.latency_us);
   }

@@ -59,7 +59,7 @@ TEST(LinkModel, RefusesNonsenseNamingVariableKeyAndWhatItAccepts) {
   for (const char* value : {"peer=0", "peer=", "peer=fast", "peer=1GB", "peer=nan", "peer=inf"})
     EXPECT_THAT(text(value), HasSubstr("expected GB/s, from 0.001")) << value;
   EXPECT_THAT(text("latency_us=-1"), HasSubstr("latency_us=-1; expected microseconds, from 0"));
-  EXPECT_THAT(text("h2d=1,d2h=2,h2d=3"), HasSubstr("h2d is there twice"));
+  EXPECT_THAT(text("h2d=1,d2h=2,h2d=3"), HasSubstr("h2d is given twice"));
 }
 
 TEST(LinkModel, ADurationIsLatencyPlusBytesOverBandwidth) {
