@@ -10,7 +10,7 @@ namespace locus {
 
 Extent::Extent(std::initializer_list<int64_t> lengths) : n_(static_cast<int>(lengths.size())) {
   if (n_ < 1 || n_ > kMaxSpatial)
-    throw ShapeError("expected 1 to ", kMaxSpatial, " lengths, one a spatial axis, got ", n_);
+    throw ShapeError("expected 1 to ", kMaxSpatial, " lengths, one per spatial axis, got ", n_);
   std::copy(lengths.begin(), lengths.end(), lengths_);
 }
 
@@ -18,7 +18,7 @@ void Extent::spread(int axes, std::string_view who, const char* what,
                     int64_t (&out)[kMaxSpatial]) const {
   if (n_ != 1 && n_ != axes)
     throw ShapeError(who, ": ", what, ": expected a number or ", axes,
-                     " of them, one a spatial axis, got ", n_);
+                     " of them, one per spatial axis, got ", n_);
   for (int i = 0; i < axes; ++i) {
     out[i] = lengths_[n_ == 1 ? 0 : i];
     if (out[i] < INT32_MIN || out[i] > INT32_MAX)

@@ -345,7 +345,7 @@ Tensors send_recv(const Group& group, const Tensors& parts, const std::vector<in
   named("send_recv", [&] {
     check_places(group, parts);
     if (sources.size() != parts.size())
-      throw Error(sources.size(), " sources for ", to_string(group), "; expected one a context, ",
+      throw Error(sources.size(), " sources for ", to_string(group), "; expected one per context, ",
                   group.size());
     for (int source : sources)
       if (source < -1 || source >= group.size())

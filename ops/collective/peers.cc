@@ -21,7 +21,7 @@ namespace locus {
 namespace {
 
 DType infer(std::span<const Meta>, const PeersAttrs&, std::span<Meta>) {
-  throw Error("it is one device's part of a collective; call that");
+  throw Error("this op is one device's part of a collective; call the collective");
 }
 
 // Shared by all devices of a call.

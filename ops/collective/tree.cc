@@ -28,7 +28,8 @@ Tensor combined(ReduceOp op, const Tensor& a, const Tensor& b) {
 
 void check_places(const Group& g, std::span<const Tensor> parts) {
   if (static_cast<int>(parts.size()) != g.size())
-    throw Error(parts.size(), " parts for ", to_string(g), "; expected one a context, ", g.size());
+    throw Error(parts.size(), " parts for ", to_string(g), "; expected one per context, ",
+                g.size());
   for (int i = 0; i < g.size(); ++i) {
     const Tensor& part = parts[static_cast<size_t>(i)];
     detail::expect_tensor("", part, "part ", i, " of ", to_string(g));
@@ -73,7 +74,8 @@ void check_root(const Group& g, int root) {
 void check_out(const Group& g, std::span<const Tensor> out) {
   if (out.empty()) return;
   if (static_cast<int>(out.size()) != g.size())
-    throw Error(out.size(), " targets for ", to_string(g), "; expected one a context, ", g.size());
+    throw Error(out.size(), " targets for ", to_string(g), "; expected one per context, ",
+                g.size());
   for (int i = 0; i < g.size(); ++i)
     detail::expect_tensor("", out[static_cast<size_t>(i)], "target ", i, " of ", to_string(g));
 }

@@ -87,8 +87,8 @@ void check_result(const Meta& data, const Meta& weight, const Meta& y, const cha
   Meta expected[1];
   infer_convolution(both, a, expected);
   if (Shape(expected[0]) != Shape(y))
-    throw ShapeError("expected ", what, " ", Shape(expected[0]), ", what data ", Shape(data),
-                     " and weight ", Shape(weight), " convolve to, got ", Shape(y));
+    throw ShapeError("expected ", what, " ", Shape(expected[0]), ", the convolution of data ",
+                     Shape(data), " with weight ", Shape(weight), ", got ", Shape(y));
 }
 
 DType infer_deconvolution(std::span<const Meta> in, const ConvolutionAttrs& a,

@@ -20,7 +20,7 @@ DType copy_infer(std::span<const Meta> in, const CopyAttrs& a, std::span<Meta> o
 
 DType copy_several_infer(std::span<const Meta> in, const NoAttrs&, std::span<Meta> out) {
   if (in.size() != out.size() || in.empty())
-    throw ShapeError(in.size(), " inputs, ", out.size(), " targets; expected as many of each");
+    throw ShapeError(in.size(), " inputs, ", out.size(), " targets; expected equal numbers");
   std::copy(in.begin(), in.end(), out.begin());
   return in[0].dtype;
 }

@@ -22,7 +22,7 @@ void check(std::span<const Meta> in, const NormAttrs& a) {
                      a.groups);
   for (size_t i = 1; i < in.size(); ++i) {
     if (in[i].rank != 1 || in[i].shape[0] != channels)
-      throw ShapeError("expected parameters of shape (", channels, ",), one a channel of axis ",
+      throw ShapeError("expected parameters of shape (", channels, ",), one per channel of axis ",
                        a.axis, ", got ", Shape(in[i]));
     if (in[i].dtype != parameter_dtype(x.dtype))
       throw DTypeError("expected parameters of ", name(parameter_dtype(x.dtype)), " for data of ",

@@ -63,7 +63,7 @@ void update(const Op& op, const Tensors& weights, const Tensors& grads,
       std::ranges::any_of(states, [n](const auto& s) { return s.size() != n; })) {
     std::string lengths = text_of(n, " weights, ", grads.size(), " grads");
     for (const Tensors& s : states) lengths += text_of(", ", s.size(), " states");
-    throw Error(op.name, ": ", lengths, "; expected as many of each");
+    throw Error(op.name, ": ", lengths, "; expected equal numbers");
   }
   if (n == 0) return;
   std::vector<Ref> in, out;

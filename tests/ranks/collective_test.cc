@@ -272,7 +272,7 @@ TEST(Collective, PartsThatDoNotFitAreNamedAndNothingIsWritten) {
   const Group g(hosts(2));
   const Tensor a = ones({3}, cpu(0)), b = ones({3}, cpu(1));
   EXPECT_THAT(message_of<Error>([&] { all_reduce(g, {a}); }),
-              AllOf(HasSubstr("all_reduce: 1 parts"), HasSubstr("expected one a context, 2")));
+              AllOf(HasSubstr("all_reduce: 1 parts"), HasSubstr("expected one per context, 2")));
   EXPECT_THROW(all_reduce(g, {}), Error);
   EXPECT_THAT(message_of<ContextMismatch>([&] {
                 all_reduce(g, {b, a});
