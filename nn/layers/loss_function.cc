@@ -16,7 +16,7 @@ void check_batch(const char* who, const Tensor& data, const Tensor& label) {
                   ", and gets no gradient here; expected ", what, ".detach()");
   if (data.ndim() > 0 && label.ndim() > 0 && label.shape()[0] == data.shape()[0]) return;
   throw ShapeError(who, ": data ", describe(data), ", label ", describe(label),
-                   "; expected one label a sample");
+                   "; expected one label per sample");
 }
 
 Tensor losses_of(const char* who, const LossFunction& loss_fn, const Tensor& out,
@@ -25,8 +25,8 @@ Tensor losses_of(const char* who, const LossFunction& loss_fn, const Tensor& out
   const int64_t n = label.shape()[0];
   if (!l.defined() || l.shape() != Shape{n})
     throw ShapeError(who, ": of ", n, " samples loss_fn gave ",
-                     l.defined() ? describe(l) : "no tensor", "; expected one loss a sample, (", n,
-                     ",): a mean over a microbatch is not that of the batch");
+                     l.defined() ? describe(l) : "no tensor", "; expected one loss per sample, (",
+                     n, ",): a mean over a microbatch is not that of the batch");
   if (l.context() != label.context())
     throw ContextMismatch(who, ": loss_fn gave ", describe(l), "; expected it on ", label.context(),
                           ", where its operands are");

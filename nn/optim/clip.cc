@@ -141,8 +141,8 @@ Tensors nn::gradients(const Parameters& parameters, std::optional<Context> c, Ca
       if (!c && p.initialized() && p.list_ctx().size() > 1)
         throw Error("gradients: Parameter '", p.name(), "' has one on each of [",
                     listed(p.list_ctx()),
-                    "]; name the context, gradients(net, c), or limit all that an update goes by "
-                    "with Trainer::clip_global_norm");
+                    "]; name the context, gradients(net, c), or limit all gradients of an "
+                    "update with Trainer::clip_global_norm");
       all.push_back(p.grad(c));
     }
   // A shared parameter has several names.

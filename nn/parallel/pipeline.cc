@@ -67,7 +67,7 @@ Pipeline::Pipeline(const Stages& stages, const Contexts& contexts, const Pipelin
                   kMostMicrobatches);
   if (stages_.size() != contexts.size())
     throw ValueError("Pipeline: ", stages_.size(), " stages and ", contexts.size(),
-                     " contexts; expected one context a stage");
+                     " contexts; expected one context per stage");
   options::expect("Pipeline", "schedule", static_cast<int>(options.schedule),
                   options.schedule <= Schedule::one_f1b, "Schedule::gpipe or one_f1b");
   order_ = order(options.schedule, this->stages(), options.microbatches);

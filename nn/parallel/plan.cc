@@ -182,7 +182,7 @@ void Plan::check(int layers) const {
       refuse("beside a stage that is cut; expected one context");
     if (!is_cut && s.contexts.size() != stages[0].contexts.size())
       refuse("expected as many contexts as in the first stage, ", stages[0].contexts.size(),
-             ", one a replica");
+             ", one per replica");
     if (is_cut) seen.clear();  // stages take turns
     for (const Context c : s.contexts) {
       if (c.type == DeviceType::cpu_pinned)

@@ -20,7 +20,7 @@ ParallelDense::ParallelDense(int64_t units, const Contexts& contexts, const Acti
                      "; expected units >= ", least, ", in_units >= 0");
   if (axis == 1 && o.in_units > 0 && o.in_units < n)
     throw ShapeError(who, ": in_units ", o.in_units, " over ", to_string(group_),
-                     "; expected at least one a context");
+                     "; expected at least one per context");
   weights_ = add_parts("weight", {units, o.in_units}, axis, contexts, weight_options(o));
   if (o.use_bias)
     biases_ =
@@ -31,7 +31,7 @@ ParallelDense::ParallelDense(int64_t units, const Contexts& contexts, const Acti
 void ParallelDense::check(const Tensors& in, bool but_last_axis) const {
   if (in.size() != weights_.size())
     throw Error(type_name(), ": ", in.size(), " inputs for ", to_string(group_),
-                "; expected one a context: broadcast(group, x)");
+                "; expected one per context: broadcast(group, x)");
   for (size_t i = 0; i < in.size(); ++i) {
     if (in[i].context() != context(i))
       throw ContextMismatch(type_name(), ": input ", i, " is ", describe(in[i]),
@@ -88,7 +88,7 @@ Tensors RowParallelDense::forward(const Tensors& in) {
   if (in_units < group_.size() || (known > 0 && known != in_units))
     throw ShapeError(type_name(), ": inputs of ", in_units, " features, input 0 ", describe(in[0]),
                      "; expected ",
-                     known > 0 ? std::to_string(known) : std::string("at least one a context"));
+                     known > 0 ? std::to_string(known) : std::string("at least one per context"));
   const auto begin = [&](size_t i) { return part_begin(in_units, in.size(), i); };
   for (size_t i = 0; parallel_ && i < in.size(); ++i)
     if (width(in[i]) != begin(i + 1) - begin(i))

@@ -23,7 +23,7 @@ bool to_be_summed(const std::string& name, const Tensors& replicas) {
       std::ranges::find_if(replicas, [&](const Tensor& w) { return is_fresh(w) && !is_summed(w); });
   if (alone == replicas.end()) return false;
   throw Error("Trainer: the gradients of Parameter `", name,
-              "` are sums already, but backward() has written that on ", alone->context(),
+              "` are sums already, but backward() has written the gradient on ", alone->context(),
               " since; expected backward() on every context before they are summed");
 }
 
@@ -188,7 +188,7 @@ void GradientSums::arrived(size_t number, size_t at, Caller from) {
     add_up(b, &b != &waiting_.back(), {}, from);  // the last one runs alone
   } catch (const std::exception& e) {
     refused_ = text_of("Trainer: the sum of gradients in backward() failed, and some may be sums: ",
-                       e.what(), "; expected Trainer::discard() behind it");
+                       e.what(), "; call Trainer::discard()");
     throw;
   }
 }

@@ -140,7 +140,7 @@ std::vector<Trainer::Impl::Replicas> Trainer::Impl::unsummed() const {
   std::vector<Replicas> alone;
   if (cluster::size() == 1) return alone;
   capture::check("Trainer::allreduce_grads",
-                 "ranks meet on the host; compile what comes before it, or before step()");
+                 "ranks synchronize on the host; compile what comes before it, or before step()");
   for (const Replicas& r : replicas_) {
     bool fresh = true, summed = true;
     for (size_t i = r.begin; i < r.end; ++i) {

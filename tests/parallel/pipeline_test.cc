@@ -347,11 +347,11 @@ TEST(Pipeline, BadCallsAreNamedBeforeAnythingRuns) {
       message_of<ValueError>([&] { pipe.forward_backward(x(Slice(0, 3)), y(Slice(0, 3)), loss); }),
       HasSubstr("a batch of 3 samples"));
   EXPECT_THAT(message_of<ShapeError>([&] { pipe.forward_backward(x, y(Slice(0, 7)), loss); }),
-              HasSubstr("one label a sample"));
+              HasSubstr("one label per sample"));
   EXPECT_THROW(pipe.forward_backward(x, y, nullptr), ValueError);
   const auto mean = [&](const Tensor& out, const Tensor& label) { return loss(out, label).mean(); };
   EXPECT_THAT(message_of<ShapeError>([&] { pipe.forward_backward(x, y, mean); }),
-              HasSubstr("expected one loss a sample, (2,)"));
+              HasSubstr("expected one loss per sample, (2,)"));
   const auto elsewhere = [&](const Tensor& out, const Tensor& label) {
     return loss(out, label).as_in_context(cpu(0));
   };
@@ -381,7 +381,7 @@ TEST(Pipeline, AfterAnErrorInTheMiddleGradientsAreStale) {
   };
   EXPECT_THAT(refused([](const Tensor&) -> Tensor { throw Error("the third one"); }),
               StartsWith("the third one (at "));
-  EXPECT_THAT(refused([](const Tensor& l) { return l.mean(); }), HasSubstr("one loss a sample"));
+  EXPECT_THAT(refused([](const Tensor& l) { return l.mean(); }), HasSubstr("one loss per sample"));
   EXPECT_THAT(refused([](const Tensor& l) { return l.as_in_context(cpu()); }),
               HasSubstr("expected it on cpu(1)"));
 }

@@ -242,9 +242,9 @@ TEST(Planned, LossesAreOneASampleByEachKindOfPlan) {
     Planned net(make_net(f32), plan_of(c, false));
     net.initialize(init::Xavier());
     EXPECT_THAT(message_of<ShapeError>([&] { net.forward_backward(x, y, mean); }),
-                HasSubstr("expected one loss a sample"));
+                HasSubstr("expected one loss per sample"));
     EXPECT_THAT(message_of<ShapeError>([&] { net.forward_backward(x, y(Slice(0, 13)), loss); }),
-                HasSubstr("expected one label a sample"));
+                HasSubstr("expected one label per sample"));
     EXPECT_EQ(net.forward_backward(x, y, loss).shape(), Shape{14});
   }
 }

@@ -307,7 +307,7 @@ TEST(GradientFaults, ThroughAStoreOneReplicasBackwardAfterTheSumIsAnError) {
     y.backward();
     EXPECT_THAT(message_of<Error>([&] { trainer.step(1); }),
                 AllOf(HasSubstr("the gradients of Parameter `x` are sums already"),
-                      HasSubstr(text_of("has written that on ", pair[1], " since"))));
+                      HasSubstr(text_of("has written the gradient on ", pair[1], " since"))));
     for (const Tensor& t : x.list_data()) EXPECT_EQ(values(t), Values(10, 0));
     backward(x);
     trainer.step(1);
