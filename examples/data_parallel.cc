@@ -111,7 +111,7 @@ struct Way {
   void (Replicas::*step)();
 };
 const Way kWays[] = {{"one thread", svg::kBlue, &Replicas::loop},
-                     {"a thread a context", svg::kGreen, &Replicas::threads},
+                     {"a thread per context", svg::kGreen, &Replicas::threads},
                      {"compiled", svg::kAmber, &Replicas::compiled}};
 
 // Compares all replicas, after a few steps, with one context that has the whole batch. In f64,
@@ -256,7 +256,7 @@ void run(Program& program, const Options& o) {
         "These contexts share this machine's cores, which one context can use alone: "
         "what is to be seen here is what replicas cost, not what they gain. ";
   constexpr double kHeight = 340;
-  program.finish(table, svg::Figure{.title = fmt::format("Data parallel: {}, {} images a context",
+  program.finish(table, svg::Figure{.title = fmt::format("Data parallel: {}, {} images per context",
                                                          o.model, o.batch),
                                     .subtitle = program.conditions(contexts),
                                     .body = picture(results, 110, kHeight),
@@ -277,7 +277,7 @@ int main(int argc, char** argv) {
       ->check(one_of({"mlp", "lenet"}))
       ->capture_default_str();
   program.options()
-      .add_option("--batch", o.batch, "images a context and step")
+      .add_option("--batch", o.batch, "images per context and step")
       ->check(whole(1, int64_t{1} << 16))
       ->capture_default_str();
   program.options()

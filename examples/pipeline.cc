@@ -239,7 +239,7 @@ void run(const Program& program, Options o) {
 
 int main(int argc, char** argv) {
   Options o;
-  Program program("pipeline", "A network in stages, one a context, by two schedules.",
+  Program program("pipeline", "A network in stages, one per context, by two schedules.",
                   RunsOn::replicas);
   const auto number = [&](const char* name, auto& value, const char* what) {
     return program.options().add_option(name, value, what)->check(whole(1, 1 << 16));

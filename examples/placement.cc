@@ -48,7 +48,7 @@ void add_options(CLI::App& app, Options& o) {
       ->delimiter(',')
       ->check(examples::whole(1, int64_t{1} << 16))
       ->capture_default_str();
-  app.add_option("--inputs", o.model.inputs, "numbers of a sample")
+  app.add_option("--inputs", o.model.inputs, "numbers per sample")
       ->check(examples::whole(1, int64_t{1} << 20))
       ->capture_default_str();
   app.add_option("--batch-size", o.model.batch, "samples of a step")

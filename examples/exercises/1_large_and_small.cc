@@ -272,7 +272,7 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   program.options()
       .add_option("--seconds", options.seconds,
-                  "seconds that a context may compute for one size at most")
+                  "at most this many seconds of computing per context and size")
       ->check(above_zero())
       ->capture_default_str();
   program.options().add_flag("--tf32", options.tf32, "let GPUs round f32 operands to TF32");
