@@ -6,7 +6,7 @@
 
 #include <locus/core/base/id_table.h>
 #include <locus/core/error.h>
-#include <locus/devices/cuda/nccl.h>
+#include <locus/devices/nccl/nccl.h>
 
 namespace locus {
 namespace cuda {

@@ -11,8 +11,8 @@
 #include <locus/devices/cuda/check.h>
 #include <locus/devices/cuda/device.h>
 #include <locus/devices/cuda/exit.h>
-#include <locus/devices/cuda/nccl.h>
 #include <locus/devices/cuda/peer_words.h>
+#include <locus/devices/nccl/nccl.h>
 
 namespace locus::cuda {
 namespace {

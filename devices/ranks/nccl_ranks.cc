@@ -1,6 +1,6 @@
 // NCCL among ranks: connections, whose id the ranks broadcast, and a thread that watches the
 // collectives enqueued there.
-#include <locus/devices/cuda/nccl.h>
+#include <locus/devices/nccl/nccl.h>
 
 #ifdef LOCUS_WITH_NCCL
 #include <chrono>
@@ -14,7 +14,7 @@
 #include <locus/core/shape.h>
 #include <locus/devices/cuda/check.h>
 #include <locus/devices/cuda/exit.h>
-#include <locus/devices/cuda/nccl_calls.h>
+#include <locus/devices/nccl/nccl_calls.h>
 
 namespace locus::cuda {
 namespace {

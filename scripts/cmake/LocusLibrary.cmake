@@ -6,7 +6,7 @@
 #   ops/<family>/<stem>.cu         CUDA kernels
 file(GLOB sources CONFIGURE_DEPENDS core/*/*.cc devices/*/*.cc ops/*.cc ops/*/*.cc nn/*/*.cc)
 file(GLOB cpu_kernels CONFIGURE_DEPENDS ops/*/*_cpu.cc)
-file(GLOB cuda_sources CONFIGURE_DEPENDS devices/cuda/*.cc devices/ranks/nccl*.cc)
+file(GLOB cuda_sources CONFIGURE_DEPENDS devices/cuda/*.cc devices/nccl/*.cc devices/ranks/nccl*.cc)
 file(GLOB cuda_kernels CONFIGURE_DEPENDS ops/*/*.cu)
 list(REMOVE_ITEM sources ${cpu_kernels})
 if(NOT LOCUS_WITH_CUDA)
@@ -76,7 +76,7 @@ set_source_files_properties(ops/create/create_cpu.cc ops/random/random_cpu.cc
                             COMPILE_OPTIONS -ffp-contract=off)
 set_source_files_properties(ops/random/random.cu PROPERTIES COMPILE_OPTIONS -fmad=false)
 
-# A library of NVIDIA's is known to one pair of files, devices/cuda/<name>.{h,cc}; this is what it links.
+# A library of NVIDIA's is known to one pair of files, such as devices/nccl/nccl.{h,cc}; this is what it links.
 # LINK_ONLY: its headers are for cuda_sources alone.
 set(library_blas $<LINK_ONLY:CUDA::cublas> $<LINK_ONLY:CUDA::cublasLt>)
 set(library_dnn ${LOCUS_CUDNN_LIBRARY})

@@ -3,7 +3,10 @@
 #include <locus/core/autograd.h>
 
 #include <locus/core/parallel.h>
+#include <locus/devices/pool.h>
 #include <locus/ops/dense.h>
+#include <locus/ops/softmax.h>
+#include "tests/replay/captures.h"
 #include "tests/train/training.h"
 
 namespace locus {
@@ -93,6 +96,26 @@ TEST(Accumulate, GradReqAddAddsWithoutAScopeAndWithOne) {
     backward_of(x, 4);
   }
   EXPECT_EQ(values(x.grad()), Values{7});
+}
+
+TEST(Accumulate, AGradientWithoutMemoryIsWrittenAnew) {
+  LOCUS_NEEDS_POOL();
+  const Tensor x = zeros({10 << 20});
+  x.attach_grad();
+  const auto recorded = [&](const std::function<Tensor()>& f) {
+    const autograd::Record record;
+    return f();
+  };
+  recorded([&] { return (5 * x).sum(); }).backward();
+  const autograd::Accumulate all;
+  // The gradient of labels is 0.
+  const Tensor loss = recorded([&] { return softmax_cross_entropy(ones({1, 2}), x(Slice(0, 1))); });
+  {
+    const test::Shortage shortage(cpu(0), size_t{1} << 20);
+    EXPECT_THROW(loss.backward(), OutOfMemory);
+  }
+  recorded([&] { return (2 * x).sum(); }).backward();
+  EXPECT_EQ(x.grad()[0].item<double>(), 2);
 }
 
 }  // namespace

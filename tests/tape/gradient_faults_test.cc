@@ -9,7 +9,6 @@
 #include <locus/nn/planned.h>
 
 #include <locus/nn/layers.h>
-#include <locus/ops/softmax.h>
 #include "tests/ranks/groups.h"
 #include "tests/replay/captures.h"
 #include "tests/train/training.h"
@@ -57,26 +56,6 @@ TEST(GradientFaults, AfterASumThatFailedHalfwayNothingIsSummedTwice) {
       for (const nn::Parameter& p : {large, small})
         EXPECT_EQ(first_of_each(p), Values(2, -2)) << p.name();
     }
-}
-
-TEST(GradientFaults, OneWithoutMemoryIsWrittenAnewWithinAnAccumulate) {
-  LOCUS_NEEDS_POOL();
-  const Tensor x = zeros({10 << 20});
-  x.attach_grad();
-  const auto recorded = [&](const std::function<Tensor()>& f) {
-    const autograd::Record record;
-    return f();
-  };
-  recorded([&] { return (5 * x).sum(); }).backward();
-  const autograd::Accumulate all;
-  // The gradient of labels is 0.
-  const Tensor loss = recorded([&] { return softmax_cross_entropy(ones({1, 2}), x(Slice(0, 1))); });
-  {
-    const Shortage shortage(cpu(0), size_t{1} << 20);
-    EXPECT_THROW(loss.backward(), OutOfMemory);
-  }
-  recorded([&] { return (2 * x).sum(); }).backward();
-  EXPECT_EQ(x.grad()[0].item<double>(), 2);
 }
 
 TEST(GradientFaults, WhatIsRefusedBeforeASumLeavesTheOthers) {

@@ -1,4 +1,4 @@
-// NCCL, known to devices/cuda/nccl.cc and devices/ranks/nccl_ranks.cc only. In a build without
+// NCCL, known to devices/nccl/nccl.cc and devices/ranks/nccl_ranks.cc only. In a build without
 // NCCL, these do nothing.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Shared by devices/cuda/nccl.cc and devices/ranks/nccl_ranks.cc only.
+// Shared by devices/nccl/nccl.cc and devices/ranks/nccl_ranks.cc only.
 #pragma once
 
 #include <nccl.h>

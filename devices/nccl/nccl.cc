@@ -1,4 +1,4 @@
-#include <locus/devices/cuda/nccl.h>
+#include <locus/devices/nccl/nccl.h>
 
 #ifdef LOCUS_WITH_NCCL
 #include <cstdio>
@@ -9,7 +9,7 @@
 #include <locus/core/base/mutex.h>
 #include <locus/devices/cuda/check.h>
 #include <locus/devices/cuda/exit.h>
-#include <locus/devices/cuda/nccl_calls.h>
+#include <locus/devices/nccl/nccl_calls.h>
 
 namespace locus::cuda {
 namespace {
