@@ -24,7 +24,7 @@ struct CallRow {
   // Whether both rows belong to one context, or to copies between the same two devices.
   bool beside(const CallRow& r) const { return context == r.context && from == r.from; }
 };
-// Rows that are beside() each other are adjacent. Otherwise rows are sorted by their first call.
+// Rows that are beside() each other are adjacent, by branch. Groups are sorted by first call.
 std::vector<CallRow> rows_of(const Calls& calls);
 size_t row_of(const std::vector<CallRow>& rows, const locus::CompiledCall& c);
 // "gpu(0)", "gpu(0), branch 1" or "gpu(0) to gpu(1)".

@@ -81,8 +81,7 @@ class Help : public CLI::Formatter {
 };
 
 std::string unknown(const CLI::App& app, const std::string& program, const std::string& given) {
-  const size_t dashes =
-      (" " + given).find(" -");  // CLI11 lists stray values before an unknown option
+  const size_t dashes = (" " + given).find(" -");  // stray values come first
   const size_t begin = dashes == std::string::npos ? 0 : dashes;
   const std::string name = given.substr(begin, given.find_first_of("= ", begin) - begin);
   std::string text =

@@ -67,8 +67,7 @@ class Plot {
   double x(double v) const { return box_.left + box_.width * x_.position(v); }
   double y(double v) const { return box_.top + box_.height * (1 - y_.position(v)); }
 
-  std::string line_at(double v,
-                      const std::string& label) const;  // a grid line, labelled at its left
+  std::string line_at(double v, const std::string& label) const;  // a grid line, label at left
   std::string tick_at(double v, const std::string& label) const;  // below the box
   std::string title_below(const std::string& s) const;
   struct CurveStyle {

@@ -32,7 +32,7 @@ double room(Context c) {
   return used.limit == 0 ? free : std::min(free, static_cast<double>(used.limit - used.in_use));
 }
 
-// At most what fits 12 times into memory; for emulated GPUs at most 4 MiB. Curve extrapolates.
+// Sizes that fit 12 times into memory; more than 4 MiB on real GPUs only. Curve extrapolates.
 std::vector<double> sizes(const std::vector<Context>& contexts) {
   std::vector<double> all{4096, 65536, 1 << 20, 4 << 20};
   if (examples::real_gpu(contexts[0])) all.push_back(64 << 20);

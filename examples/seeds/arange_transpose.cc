@@ -1,8 +1,8 @@
 // Times each part of arange(n).reshape(1000, -1).T * 2 on every context.
 //   arange_transpose --out out
-// Reshape and transpose are views, so their time is the same for n and for 1000 numbers. The
-// product keeps the transposed order and writes its result in memory order. It is timed beside one
-// without a transpose.
+// Reshape and transpose are views, which move nothing; they are timed for n and for 1000 numbers.
+// The product keeps the transposed order and writes its result in memory order. It is timed beside
+// one without a transpose.
 #include <set>
 #include <stdexcept>
 

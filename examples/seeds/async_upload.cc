@@ -40,8 +40,7 @@ struct Way {
   std::function<void()> run, check;
   std::vector<double> times = {};  // one per round
   double seconds = 0;              // median of `times`
-  double hidden = 0,
-         scatter = 0;  // time saved against the first way: median and spread over rounds
+  double hidden = 0, scatter = 0;  // time saved against the first way: median, spread
 };
 
 class Upload {
