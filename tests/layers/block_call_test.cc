@@ -1,4 +1,4 @@
-// What a block does around forward(): hooks, several inputs, errors, sharing, freezing, casts.
+// A block around forward(): hooks, several inputs, errors, sharing, freezing, casts.
 #include "tests/support/contexts.h"
 
 #include <locus/core/autograd.h>
@@ -247,7 +247,7 @@ TEST(SharedParameters, AreOneInEveryHandle) {
     loss = net(ones({1, 3}));
   }
   loss.backward();
-  // d/dw of sum over both uses: 3 from below b, and a's output 3 in b.
+  // d/dw of the sum over both uses: 3 from below b, and a's output 3 in b.
   EXPECT_THAT(test::values(before.grad()), Each(6));
   nn::Trainer trainer(net.parameters(), optim::SGD({.learning_rate = 1}));
   trainer.step(1);
@@ -295,7 +295,7 @@ TEST(SharedParameters, MayBeChained) {
   const nn::Parameter weight = b.parameter("weight");
   a.share_parameters(c);
   EXPECT_TRUE(weight.is(c.parameter("weight")));
-  c.share_parameters(b);  // they are already
+  c.share_parameters(b);  // shared already
   EXPECT_NO_THROW(c.initialize());
   EXPECT_TRUE(weight.deferred());
 }
@@ -369,7 +369,7 @@ TEST(Trainer, WhatStepRefusesSumsNothing) {
     const autograd::Record record;
     layer(ones({1, 1})).backward();
   }
-  trainer.step(1, true);  // one replica's gradient is old: neither is changed
+  trainer.step(1, true);  // one replica's gradient is stale: neither changes
   EXPECT_EQ(test::values(layer.parameter("weight").data(cpu())), (std::vector<double>{-1}));
   EXPECT_EQ(test::values(layer.parameter("weight").data(cpu(1))), (std::vector<double>{-1}));
 }

@@ -1,4 +1,4 @@
-// What errors say of the block that they came from.
+// Errors name the block that they came from.
 #include "tests/support/contexts.h"
 
 #include <locus/nn/activation_layers.h>
@@ -61,7 +61,7 @@ TEST(BlockErrors, KeepsTheClassOfAUsersError) {
   }
 }
 
-// Keeps its layer to itself.
+// Does not register its layer.
 template <class Layer>
 struct Forgetful : nn::Block {
   Layer hidden;

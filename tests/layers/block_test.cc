@@ -182,10 +182,10 @@ TEST_F(BlockFile, SaveAndLoadOnAnyContext) {
   }
   const Tensor replica = net.parameter("0.weight").data(cpu(1));
   net.parameter("0.weight").set_data(zeros({4, 3}));
-  net.load_parameters(path_);  // into the replicas that are there
+  net.load_parameters(path_);  // into the existing replicas
   EXPECT_TRUE(net.parameter("0.weight").data(cpu(1)).is(replica));
   EXPECT_EQ(test::values(net(x)), y);
-  net.load_parameters(path_, cpu(2));  // elsewhere: moves
+  net.load_parameters(path_, cpu(2));  // to another context: moves
   EXPECT_THAT(net.parameter("1.bias").list_ctx(), ElementsAre(cpu(2)));
   nn::Sequential deferred = mlp();
   deferred.initialize(cpu(3));
@@ -256,7 +256,7 @@ TEST(Block, HybridizedPredictionsAreReplayedAndEqual) {
     net.initialize(init::Xavier(), c);
     const Tensor x = random::uniform(-1, 1, {5, 3}, c);
     net.hybridize();
-    const std::vector<double> first = test::values(net(x));  // learns its input width meanwhile
+    const std::vector<double> first = test::values(net(x));  // infers its input width
     const int recorded = calls;
     for (int i = 0; i < 3; ++i) EXPECT_EQ(test::values(net(x)), first);
     EXPECT_EQ(calls, recorded);

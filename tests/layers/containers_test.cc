@@ -1,4 +1,3 @@
-// Containers: Sequential, Concurrent, Residual.
 #include <locus/nn/containers.h>
 
 #include <locus/nn/activation_layers.h>
@@ -47,7 +46,7 @@ TEST(Sequential, SharesTheLayersThatItIsMadeOf) {
   EXPECT_TRUE(net.parameter("1.weight").is(output.parameter("weight")));
 }
 
-// A subclass's own copy constructor copies its base, too.
+// The copy constructor of a subclass copies its base as well.
 TEST(Sequential, OfOneSequentialIsACopy) {
   struct Net : nn::Sequential {
     Net() : Sequential(nn::Dense(3), nn::Dense(2)) {}

@@ -43,7 +43,7 @@ TEST(ConvLayers, LearnTheirInChannelsAndComputeTheConvolution) {
     EXPECT_EQ(y.context(), c);
     const Tensor expected =
         relu(convolution(x, w, layer.parameter("bias").data(), {.strides = {1, 2}, .padding = 1}));
-    // Each of the two may be computed in a way of its own (core/tuning.h).
+    // The two may use different algorithms (core/tuning.h).
     test::expect_near(values(y), values(expected), 1e-6, "activation within and after");
   }
 }

@@ -1,4 +1,4 @@
-// CTCLoss: against all readings of short sequences.
+// CTCLoss, against all paths of short sequences.
 #include <cmath>
 
 #include <locus/core/autograd.h>
@@ -17,7 +17,7 @@
 namespace locus {
 namespace {
 
-// -log of the sum over all paths of `steps` classes that spell `label`, one by one.
+// -log of the sum over all paths of `steps` classes that spell `label`.
 double by_paths(const Tensor& pred, int64_t steps, const std::vector<int>& label) {
   const auto classes = static_cast<int>(pred.shape()[-1]);
   const std::vector<double> p = test::values(softmax(pred));
@@ -99,7 +99,7 @@ TEST(CTCLoss, OfWhatCannotBeReadIsInfinite) {
   }
 }
 
-// Long sequences and sure predictions stay in the range of f32.
+// Long sequences and confident predictions stay in the range of f32.
 TEST(CTCLoss, IsStable) {
   const int64_t steps = 300;
   const Tensor path = arange(static_cast<double>(steps), {cpu(), i64}) % 3;

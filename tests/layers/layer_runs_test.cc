@@ -1,4 +1,4 @@
-// Walks every layer: however it is run, the numbers are those of the plain run.
+// Every layer gives the numbers of the plain run, however it is run.
 #include <locus/core/error.h>
 #include <locus/core/parallel.h>
 #include <locus/ops/elementwise.h>
@@ -45,7 +45,7 @@ TEST_P(LayerRuns, GivesTheSameBitsRecomputed) {
   });
 }
 
-// Shapes become known in the call that is recorded, or recomputed.
+// Shapes become known in the recorded or recomputed call.
 TEST_P(LayerRuns, GivesTheSameBitsInItsFirstCall) {
   on_each_pair([&](const ContextPair& pair) {
     for (const bool training : {true, false}) {
@@ -121,7 +121,7 @@ TEST_P(LayerRuns, AddsGradientsUpWhereAsked) {
   });
 }
 
-// Each replica's thread may be the first to know the shapes.
+// Any replica's thread may infer the shapes first.
 TEST_P(LayerRuns, GivesTheSameBitsInThreadsOfReplicas) {
   if (layer().spans()) GTEST_SKIP() << layer().name << " spans two contexts";
   on_each_pair([&](const ContextPair& pair) {
@@ -192,7 +192,7 @@ TEST_P(LayerRuns, ReplicasGiveTheSameBits) {
     for (const auto& [name, p] : both->parameters())
       EXPECT_EQ(values(p.data(pair[0])), values(p.data(pair[1]))) << name;
     EXPECT_EQ(numbers(both->on_replicas({a[0], b[0]})), (Numbers{wanted[0], wanted[0]}));
-    if (both->spans_replicas()) return;  // each needs the other while it trains
+    if (both->spans_replicas()) return;  // each needs the other in training
     const Pass here = run_pass(*one, a, true);
     run_pass(*both, a, true);
     const Pass second = run_pass(*both, b, true);
@@ -204,8 +204,8 @@ TEST_P(LayerRuns, ReplicasGiveTheSameBits) {
   });
 }
 
-// A layer takes a batch of no samples, also as its first one: the result has none, gradients of
-// parameters are 0, and running statistics stay.
+// The batch may be the first one. The result is empty, gradients of parameters are 0, and running
+// statistics stay.
 TEST_P(LayerRuns, TakesAnEmptyBatch) {
   on_each_pair([&](const ContextPair& pair) {
     LayerSample empty = layer();

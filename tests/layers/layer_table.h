@@ -1,5 +1,5 @@
-// One sample of every layer: what the walk over layers walks (layer_walk_test.cc,
-// layer_runs_test.cc). A layer without a sample makes LayerTable.HasEveryLayerOfTheHeaders fail.
+// One sample of every layer, for layer_walk_test.cc and layer_runs_test.cc. A layer without a
+// sample fails LayerTable.HasEveryLayerOfTheHeaders.
 #pragma once
 
 #include <functional>
@@ -12,14 +12,14 @@
 namespace locus::test {
 
 struct LayerSample {
-  // A new layer, not initialized. Layers that span contexts compute on the two given.
+  // A new layer, not initialized. Layers that span contexts use the given pair.
   std::function<std::shared_ptr<nn::Block>(const std::vector<Context>& pair)> make = {};
   std::function<std::shared_ptr<nn::Block>(const nn::Block&)> copy = {};  // by value
   std::function<std::shared_ptr<nn::Block>(const nn::Block&)> recomputed = {};
   std::function<void(nn::Block&, const std::vector<Context>& pair)> initialize = {};
   Shape input = {};
   bool input_on_each = false;     // one input on each of the two contexts
-  bool training_differs = false;  // from predicting
+  bool training_differs = false;  // from prediction
   bool pipelined = false;         // over the two contexts
   std::string name = {};          // of the class
 

@@ -1,4 +1,4 @@
-// The table of layers, and that no layer of the headers is missing in it.
+// The table of layers, which must have every layer of the headers.
 #include "tests/layers/layer_table.h"
 
 #include <filesystem>
@@ -48,7 +48,7 @@ LayerSample sample(const Shape& input, Make make, LayerSample s = {}) {
     else
       b.initialize(values, pair[0]);
   };
-  // Before main: no layer is made, and no device used.
+  // Runs before main: makes no layer and uses no device.
   s.name = type_name(typeid(Layer));
   s.name.erase(0, s.name.rfind(':') + 1);
   s.pipelined = std::is_same_v<Layer, nn::Pipeline>;
@@ -173,7 +173,7 @@ std::map<std::string, std::string> bases_in_headers() {
 }
 
 TEST(LayerTable, HasEveryLayerOfTheHeaders) {
-  // What several layers share; nobody makes one.
+  // Bases of several layers, never created directly.
   const std::set<std::string> shared = {"ActivationLayer", "Container",     "ConvLayer",
                                         "NormLayer",       "ParallelDense", "PoolLayer"};
   const std::map<std::string, std::string> bases = bases_in_headers();

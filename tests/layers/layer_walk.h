@@ -1,4 +1,4 @@
-// One pass through a layer of the table, and all that it leaves behind.
+// One pass through a layer of the table, and its results.
 #pragma once
 
 #include <locus/core/autograd.h>
@@ -15,7 +15,7 @@ using ContextPair = std::vector<Context>;
 using Numbers = std::vector<std::vector<double>>;
 using LayerPointer = std::shared_ptr<nn::Block>;
 
-// The pairs of contexts that a layer is walked on.
+// Pairs of contexts to walk a layer on.
 inline std::vector<ContextPair> pairs_for(const LayerSample& s) {
   std::vector<ContextPair> all{{cpu(0), cpu(1)}};
   if (num_gpus() >= 2)

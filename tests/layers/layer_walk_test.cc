@@ -1,4 +1,4 @@
-// Walks every layer: what becomes of its parameters.
+// The parameters of every layer.
 #include "tests/layers/layer_walk.h"
 #include <locus/core/error.h>
 #include <locus/ops/elementwise.h>
@@ -160,7 +160,7 @@ TEST_P(LayerWalk, MovesToOtherContexts) {
   });
 }
 
-// Each input either fits or is refused by an Error that names a layer.
+// An input fits, or an Error names the layer.
 TEST_P(LayerWalk, NamesItselfWhenItRefusesAnInput) {
   on_each_pair([&](const ContextPair& pair) {
     const auto refused = [&](nn::Block& net, const Tensors& in, bool must) {
@@ -185,7 +185,7 @@ TEST_P(LayerWalk, NamesItselfWhenItRefusesAnInput) {
       layer().initialize(*deferred, pair);
       refused(*known, layer_inputs(other, pair), false);
       refused(*deferred, layer_inputs(other, pair), false);
-      // What was refused changed nothing.
+      // Refused inputs changed nothing.
       EXPECT_EQ(parameter_values(*known), parameter_values(*ready(layer(), pair)));
     }
     const LayerPointer net = ready(layer(), pair);

@@ -1,4 +1,4 @@
-// Losses and their gradients that fit a dtype although numbers on the way do not.
+// Losses and gradients that fit a dtype although intermediate values do not.
 #include <functional>
 
 #include <locus/core/amp.h>
@@ -171,7 +171,7 @@ TEST(Losses, NameThemselvesWhereTheBatchAxisIsWrong) {
               testing::StartsWith("TripletLoss: batch_axis -3 for losses"));
 }
 
-// Labels that are made by a network, such as a teacher's, are 0 at times.
+// Labels from a network, such as a teacher's, may be 0.
 TEST(Losses, SlopeByLabelsThatAreZero) {
   const auto slope = [](const auto& loss, const Tensor& pred) {
     const Tensor label = zeros(pred.shape());

@@ -203,7 +203,7 @@ TEST(SoftmaxCrossEntropyLoss, TakesOnlyWholeLabelsOfClasses) {
   }
 }
 
-// A loss of two tensors, element by element, and what it should be.
+// An elementwise loss of two tensors, and its formula.
 struct Elementwise {
   const char* name;
   std::function<Tensor(const Tensor& pred, const Tensor& label, const Tensor& weight)> loss;

@@ -78,7 +78,7 @@ TEST(BatchNormLayer, TrainsOnTheBatchAndPredictsByWhatItKept) {
   }
 }
 
-// As Gluon users do to sum gradients of several batches.
+// Gluon users do this to sum gradients of several batches.
 TEST(BatchNormLayer, StatisticsGetNoGradientWhateverAllParametersAreSetTo) {
   nn::BatchNorm layer({.scale = false});
   layer.initialize();
@@ -119,7 +119,7 @@ TEST(BatchNormLayer, ReplicasKeepStatisticsOfTheirOwn) {
 
 enum class How { eager, hybridized, compiled };
 
-// 100 steps of a network of all the normalisations.
+// 100 steps of a network with all normalisations.
 Outcome train(Context c, How how, bool strided) {
   random::seed(7);
   nn::Sequential net;
@@ -140,7 +140,7 @@ Outcome train(Context c, How how, bool strided) {
     if (strided) x = x.T().copyto(c).T();
     o.losses.push_back(
         values(how == How::compiled ? step(x, y) : eager_step(net, loss, trainer, x, y)));
-    if (i % 10 == 0) o.losses.push_back(values(net(images)));  // by the running statistics
+    if (i % 10 == 0) o.losses.push_back(values(net(images)));  // with the running statistics
   }
   for (const auto& [name, p] : net.parameters()) o.parameters.push_back(values(p.data()));
   return o;

@@ -164,7 +164,7 @@ TEST(Parameter, InitializingAgainNeedsForce) {
   forced.infer_shape({2, 1});
   EXPECT_EQ(test::values(forced.data(cpu(1))), (Values{2, 2}));
 
-  // One that throws, or gives another shape, loses nothing.
+  // If it throws or gives another shape, nothing changes.
   const init::Initializer fails("fails", [](const Shape&, DType) -> Tensor { throw Error("no"); });
   EXPECT_THROW(p.initialize(fails, cpu(1), {.force_reinit = true}), Error);
   const init::Initializer wrong("wrong", [](const Shape&, DType) { return ones({3}); });
@@ -202,7 +202,7 @@ TEST(Parameter, SetDataWritesEveryReplicaInPlace) {
   }
 }
 
-// What is recorded goes on: only another number makes it stale.
+// Recordings stay valid unless the number changes.
 TEST(Parameter, SettingAMultiplierToWhatItIsChangesNothing) {
   const nn::Parameter p("weight", {2}, {.lr_mult = 2, .wd_mult = .5});
   const uint64_t before = p.generation();

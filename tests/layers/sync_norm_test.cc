@@ -1,4 +1,4 @@
-// BatchNorm over replicas is that of one context with the whole batch.
+// BatchNorm over replicas equals BatchNorm of the whole batch on one context.
 #include <locus/core/autograd.h>
 #include <locus/core/compile.h>
 #include <locus/core/generator.h>
@@ -28,7 +28,7 @@ using Values = std::vector<double>;
 
 enum class Way { together, compiled };
 
-// Without the biases that a norm takes away again: their gradients are rounding alone.
+// No biases before a norm, because their gradients are only rounding.
 template <class Norm>
 nn::Sequential convnet() {
   nn::Sequential body, net;
@@ -211,7 +211,7 @@ TEST(SyncBatchNorm, ThreadsThatTrainAReplicaEachAreRefused) {
   }
 }
 
-// Two steps from shapes that are not known: parameters, statistics and gradients.
+// Two steps from unknown shapes: parameters, statistics and gradients.
 std::vector<Values> stepped(Way way, bool again, const std::vector<Context>& contexts) {
   random::seed(2);
   nn::Sequential body, net;
@@ -267,7 +267,7 @@ TEST(SyncBatchNorm, TogetherItsRecomputeKeepsTheInputsAlone) {
   EXPECT_EQ(runs(nn::BatchNorm({.in_channels = 2})), 4);
 }
 
-// Replicas that need nothing of each other have graphs of their own.
+// Replicas without synchronization have separate graphs.
 TEST(OnReplicas, UnderRecomputeEachMayGoBackByItself) {
   nn::Recompute net{nn::Dense(1, {}, {.in_units = 2})};
   net.initialize(init::One(), kTwo);

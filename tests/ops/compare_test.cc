@@ -81,7 +81,7 @@ TEST(AllClose, FollowsNumPysRule) {
     EXPECT_FALSE(allclose(x, array({1.f, 100.f, 1e-7f}, c)));
     EXPECT_FALSE(allclose(x, x + .01));
     EXPECT_TRUE(allclose(x, x + .01, {.atol = .02}));
-    // rtol is of b alone.
+    // rtol multiplies b alone.
     EXPECT_TRUE(allclose(full({2}, 9, c), full({2}, 10, c), {.rtol = .1, .atol = 0}));
     EXPECT_FALSE(allclose(full({2}, 10, c), full({2}, 9, c), {.rtol = .1, .atol = 0}));
   }

@@ -104,7 +104,7 @@ TEST(Copy, CastsSaturateAndNaNIsZero) {
 TEST(Copy, RoundsOnceToSixteenBits) {
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
-    // 1 + 2^-11 + 2^-40 lies above the middle of two halves; f32 would drop the last term.
+    // 1 + 2^-11 + 2^-40 is above the middle of two halves; f32 would drop the last term.
     const double above = 1 + std::ldexp(1, -11) + std::ldexp(1, -40);
     EXPECT_THAT(
         values(

@@ -122,7 +122,7 @@ TEST(DenseTest, OnlyReluKeepsItsResult) {
   }
 }
 
-// As relu's own, whichever way it is computed.
+// As the relu op does, by each algorithm.
 TEST(DenseTest, TheGradientPassesNanInRelu) {
   for (Context c : test::contexts())
     for (DType d : {f32, f64, f16})
@@ -144,7 +144,7 @@ TEST(DenseTest, TheGradientPassesNanInRelu) {
         }
 }
 
-// The fused backward op against the formulas, on shapes that take each of its paths.
+// The fused backward op against the formulas, on shapes for each of its paths.
 TEST(DenseTest, BackwardIsThreeSumsOfTheMaskedGradient) {
   const int64_t shapes[][3] = {{1, 1, 1}, {64, 128, 10}, {64, 256, 128}, {33, 65, 127},
                                {0, 3, 2}, {3, 0, 2},     {700, 9, 5},    {5000, 40, 600}};

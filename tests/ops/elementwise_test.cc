@@ -218,7 +218,7 @@ TEST(Elementwise, ResultsKeepTheLayoutOfTheirOperands) {
   }
 }
 
-// Long enough for several blocks, with rows that do not divide them, in every layout.
+// Several blocks, with rows that do not divide them, in every layout.
 TEST(Elementwise, WalksAnyStrides) {
   for (Context c : contexts()) {
     for (DType d : {f32, f16, i64, u8}) {

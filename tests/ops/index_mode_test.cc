@@ -1,4 +1,4 @@
-// Indices outside their axis, and numbers that are none.
+// Indices outside their axis, and NaN.
 #include <cmath>
 
 #include <locus/ops/create.h>
@@ -63,7 +63,7 @@ TEST(IndexMode, TheSmallestIntegerIsAnIndexLikeOthers) {
   }
 }
 
-// Past 64 bits the last index is still known, the remainder is not.
+// Beyond 64 bits, clip is defined, the remainder is not.
 TEST(IndexMode, InfinityIsClippedButNotWrapped) {
   for (Context c : contexts()) {
     for (DType d : {f32, f64}) {

@@ -35,7 +35,7 @@ TEST(Index, TakesAlongAnyAxis) {
   }
 }
 
-// 1e6 times .1 in one place: f32 alone would be off by 1 %.
+// 1e6 times .1 in one place: plain f32 would be off by 1 %.
 TEST(Index, TakesGradientAddsAccurately) {
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
@@ -55,7 +55,7 @@ TEST(Index, TakesGradientAddsAccurately) {
   }
 }
 
-// The same bits on every run, whatever repeats.
+// Every run gives the same bits.
 TEST(Index, TakesGradientAddsRepeatedIndices) {
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
@@ -191,7 +191,7 @@ TEST(Index, IndexTensorsBroadcastAndKeepTheirPlace) {
     EXPECT_THAT(values(x(1, array({2, 0}, c), Slice(0, 2))), ElementsAre(20, 21, 12, 13));
     const Tensor rows = array({{0}, {1}}, c), columns = array({0, 3, 1}, {c, i32});
     EXPECT_THAT(values(x(0, rows, columns)), ElementsAre(0, 3, 1, 4, 7, 5));
-    // Apart: the index's axes come first.
+    // Not adjacent: the axes of the indices come first.
     EXPECT_EQ(x(array({0, 1}, c), Slice(), columns(Slice(0, 2))).gather().shape(), (Shape{2, 3}));
     EXPECT_THAT(values(x(array({0, 1}, c), Slice(), array({3, 0}, c))),
                 ElementsAre(3, 7, 11, 12, 16, 20));
@@ -199,7 +199,7 @@ TEST(Index, IndexTensorsBroadcastAndKeepTheirPlace) {
   }
 }
 
-// In a row of indices, beside a tensor or apart from it, a position is one of them (NumPy).
+// Beside index tensors, a position is an index, also if it is not adjacent (NumPy).
 TEST(Index, PositionsBesideIndexTensorsAreIndices) {
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));

@@ -54,7 +54,7 @@ TEST(Join, StackMakesAnAxis) {
   EXPECT_THAT(message_of<ShapeError>([] { stack({}); }), HasSubstr("stack: "));
 }
 
-// Stride 0 makes lengths that no memory holds.
+// Stride 0 gives lengths that no memory holds.
 TEST(Join, RefusesLengthsPastAnyMemory) {
   const Tensor x = broadcast_to(zeros({1}), {int64_t{1} << 59});
   EXPECT_THROW(concat({x, x}, {.axis = 0}), ShapeError);

@@ -1,4 +1,4 @@
-// Gradients of stacks of matrices that were broadcast.
+// Gradients of broadcast stacks of matrices.
 #include <vector>
 
 #include <locus/core/autograd.h>
@@ -8,8 +8,8 @@
 namespace locus::test {
 namespace {
 
-// The gradient of an operand that was broadcast is a sum of products of matrices, each of which may
-// be too large for f16.
+// The gradient of a broadcast operand is a sum of matrix products. Single products may be too large
+// for f16.
 TEST(MatmulGradient, OfABroadcastStackIsRoundedOnce) {
   const auto of = [](const Shape& shape, DType d, double size, const auto& sign) {
     std::vector<double> v;
@@ -35,7 +35,7 @@ TEST(MatmulGradient, OfABroadcastStackIsRoundedOnce) {
           const autograd::Record record;
           c = matmul(x[0], x[1]);
         }
-        // Matrices of the other sign beside each other along each axis of the stack.
+        // Neighbouring matrices along each axis of the stack have opposite signs.
         const int64_t size = c.shape()[-1] * c.shape()[-2], last = c.shape()[-3];
         const auto sign = [=](int64_t i) {
           const int64_t matrix = i / size;

@@ -33,7 +33,7 @@ double epsilon(DType d) {
   return d == f64 ? 1e-12 : d == f32 ? 2e-6 : d == f16 ? 2e-3 : d == bf16 ? 1.6e-2 : 0;
 }
 
-// Entry (i, j) of row-major (m,k)·(k,n), and how large its terms are.
+// Checks row-major (m,k)·(k,n); the tolerance depends on the size of the terms.
 void expect_product(const std::vector<double>& c, const std::vector<double>& a,
                     const std::vector<double>& b, int64_t m, int64_t n, int64_t k, DType d) {
   ASSERT_EQ(c.size(), static_cast<size_t>(m * n));
@@ -180,7 +180,7 @@ TEST_F(MatmulTest, LongVectors) {
   });
 }
 
-// In f32, of numbers whose rounded sums drift to one side. 3e-5 is what 300 additions may lose.
+// f32 numbers whose rounded sums drift to one side. 3e-5 is the error of 300 additions.
 TEST_F(MatmulTest, LongSumsAreAsExactAsShortOnes) {
   on_all([](Context c) {
     const double term = static_cast<double>(.1f) * static_cast<double>(.1f);
@@ -334,8 +334,8 @@ TEST_F(MatmulTest, ErrorsNameTheShapes) {
 }
 
 #ifdef LOCUS_ALL_ISAS
-// Were the copies of Eigen merged by the linker, some of these would crash or give one speed to
-// all; that the kernels are apart can be seen by their addresses, that they work by calling them.
+// If the linker merged the copies of Eigen, some kernels would crash or be slow. The addresses show
+// that they differ; calls show that they work.
 TEST_F(MatmulTest, EachInstructionSetHasKernelsOfItsOwn) {
   const KernelList* lists[] = {&base::matmul, &v3::matmul, &v4::matmul};
   const Tensor a = sample_values(cpu(), f32, {37, 41}),

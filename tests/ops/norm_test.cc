@@ -53,7 +53,7 @@ struct Naive {
     }
     return y;
   }
-  // The largest factor on a gradient, of which its rounding is a share.
+  // The largest factor on a gradient; rounding errors are relative to it.
   double largest_rstd(const Values& x) const {
     double largest = 1;
     for (const auto& [key, s] : stats(x)) largest = std::max(largest, s.rstd(epsilon));
@@ -87,7 +87,7 @@ struct Naive {
 DType parameters_of(DType d) { return d == f64 ? f64 : f32; }
 double tolerance(DType d) { return d == f64 ? 1e-12 : d == f32 ? 2e-6 : d == f16 ? 2e-3 : 1.6e-2; }
 
-// f(x, gamma, beta) and its gradients against the loops, everywhere and in every dtype.
+// f(x, gamma, beta) and its gradients against the loops, on all contexts, in every dtype.
 void expect_naive(const Shape& shape, int axis, const Naive& naive,
                   const std::function<Tensor(const Tensor&, const Tensor&, const Tensor&)>& f) {
   const int64_t channels = shape[axis];
@@ -197,7 +197,7 @@ TEST(InstanceNorm, AgreesWithLoops) {
 
 TEST(Norm, IsExactWhereTheMeanIsFarFromZero) {
   for (Context c : test::contexts()) {
-    // f32 near 1e4 lie 2^-10 apart: the deviations are exact, and so the statistics known.
+    // f32 near 1e4 are 2^-10 apart: the deviations are exact, so the statistics are known.
     Values v;
     for (int i = 0; i < 4096; ++i) v.push_back(1e4 + ((i * 37) % 64 - 32) / 1024.);
     for (const auto& [shape, axis] :
@@ -223,7 +223,7 @@ TEST(Norm, IsExactWhereTheMeanIsFarFromZero) {
   }
 }
 
-// Results and gradients of the normalisations, of few and of many elements a channel.
+// Results and gradients of the normalisations, with few and with many elements per channel.
 std::vector<Values> bits(Context c) {
   std::vector<Values> results;
   for (const Shape& shape : {Shape{40, 96, 11, 11}, Shape{1, 96, 300, 7}, Shape{300, 96, 3}}) {

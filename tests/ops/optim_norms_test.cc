@@ -1,4 +1,4 @@
-// Updates that go by the norms of whole tensors.
+// Updates that use the norms of whole tensors.
 #include <cmath>
 
 #include <locus/ops/copy.h>
@@ -58,8 +58,7 @@ void lars(const LarsUpdate& u, Values& w, const Values& g, std::vector<Values>& 
   }
 }
 
-// Updates twice in a row, of more tensors than a launch takes. Large tensors are in the first
-// launch and in the second.
+// Updates twice, with more tensors than a launch takes. Both launches have large tensors.
 template <class N>
 void expect_norms(const UpdateOp<N>& op, size_t n_states, const N& u, auto formula) {
   const std::vector<Shape> shapes{{3, 5}, {4099}, {0, 2}, {}, {64, 3, 3, 20}, {1, 1}, {70, 130}};

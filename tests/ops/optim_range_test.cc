@@ -1,4 +1,4 @@
-// Updates whose formulas come by numbers outside of their dtype's range.
+// Updates with intermediate values outside their dtype's range.
 #include <cmath>
 
 #include <locus/ops/create.h>
@@ -11,7 +11,7 @@ namespace {
 
 using Values = std::vector<double>;
 
-// The square of a small gradient is 0 in f32, and that of a large one infinite.
+// The square of a small gradient is 0 in f32, the square of a large one infinite.
 TEST(FtrlUpdate, DividesByTheRootOfSquaresThatVanishOrOverflow) {
   for (Context c : contexts())
     for (double size : {1e-30, 1e30}) {
@@ -24,7 +24,7 @@ TEST(FtrlUpdate, DividesByTheRootOfSquaresThatVanishOrOverflow) {
     }
 }
 
-// n + g^2 is near n, so the difference of their roots would be rounding alone.
+// n + g^2 is near n, so the difference of the roots would be rounding alone.
 TEST(FtrlUpdate, KeepsASmallGrowthOfARootBesideALargeWeight) {
   for (Context c : contexts()) {
     const Tensor w = full({1}, 1e9, c), z = zeros({1}, c), n = full({1}, 4, c);
@@ -33,7 +33,7 @@ TEST(FtrlUpdate, KeepsASmallGrowthOfARootBesideALargeWeight) {
   }
 }
 
-// Ratios of norms that f32 cannot hold, of updates that it can.
+// f32 holds the updates but not their ratios of norms.
 TEST(OptimizerUpdates, LambAndLarsHaveRatiosOutsideOfTheRangeOfF32) {
   for (Context c : contexts())
     for (const auto& [weight, grad] : {std::pair(1e30, 1e-30), std::pair(1e-20, 1e20)}) {

@@ -25,10 +25,10 @@ Values irregular(int64_t n, int seed) {
   return v;
 }
 
-// An update with numbers, and its formula on one element, in f64: w, g and the states.
+// An update with numbers, and its formula on one element in f64: w, g and the states.
 struct Case {
   std::string name;
-  std::vector<bool> positive;  // the states that are sums of squares
+  std::vector<bool> positive;  // states that are sums of squares
   std::function<void(const Tensors&, const Tensors&, const std::vector<Tensors>&)> run;
   std::function<void(double& w, double g, double* s)> formula;
 };
@@ -176,7 +176,7 @@ std::vector<Case> cases() {
   return all;
 }
 
-// The tensors of a call, on a context, and what they hold.
+// The tensors of a call on a context, and their values.
 struct Updated {
   std::vector<int64_t> sizes;
   Tensors w, g;
@@ -281,7 +281,7 @@ TEST(OptimizerUpdates, TakeTensorsAtAnyAddress) {
     }
 }
 
-// What a program writes to a weight is not undone by its master copy.
+// The master copy does not undo a program's write to the weight.
 TEST(OptimizerUpdates, AMasterFollowsAWeightThatWasChanged) {
   for (Context c : contexts()) {
     const Tensor w = full({3}, 1, {c, f16}), g = ones({3}, {c, f16});

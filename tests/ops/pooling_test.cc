@@ -37,7 +37,7 @@ struct Naive {
       if (ceil && (result[a] - 1) * stride[a] >= data[a] + padding[a]) --result[a];
     }
   }
-  // each(x, y, count): flat indices of an element and a window that it is in.
+  // each(x, y, count): flat indices of an element and of a window around it.
   template <class F>
   void each(const F& f) const {
     for (int64_t p = 0; p < planes; ++p)
@@ -268,7 +268,7 @@ TEST(Pooling, GlobalOnesLeaveOneElement) {
   }
 }
 
-// Both ways of pooling, and the gradient.
+// max_pool, avg_pool, and the gradient.
 std::vector<std::vector<float>> bits(Context c) {
   const Tensor x = sample_values(c, f32, {9, 13, 40, 41});
   x.attach_grad();
@@ -281,7 +281,7 @@ std::vector<std::vector<float>> bits(Context c) {
   return {y.to_vector<float>(), x.grad().to_vector<float>()};
 }
 
-// What kernels index by, for data that is too large to have here: in 32 bits wherever they may.
+// Kernel indices for data too large to allocate here, in 32 bits if possible.
 template <class I>
 void check_places(const PoolingOf<I>& p, std::mt19937& random) {
   const auto some = [&](auto n) { return n - 1 - static_cast<I>(random() % std::min<I>(n, 1000)); };

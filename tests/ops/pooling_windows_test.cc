@@ -1,4 +1,4 @@
-// Windows that are far larger than the data that they meet.
+// Windows far larger than their data.
 #include <cmath>
 
 #include <locus/core/autograd.h>

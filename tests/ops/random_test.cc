@@ -15,7 +15,7 @@ namespace {
 
 using testing::ElementsAre;
 
-// The known answers of Random123 (kat_vectors, philox4x32 10).
+// Random123's known answers (kat_vectors, philox4x32 10).
 TEST(Random, PhiloxGivesTheKnownAnswers) {
   EXPECT_THAT(philox({{0, 0, 0, 0}}, 0, 0).word,
               ElementsAre(0x6627e8d5u, 0xe169c58du, 0xbc57ac4cu, 0x9b00dbd8u));
@@ -62,7 +62,7 @@ TEST(Random, TheSameSeedGivesTheSameBitsEverywhere) {
   }
 }
 
-// Philox (seed 7, offset 0) by hand: the numbers do not change from one version to the next.
+// Philox (seed 7, offset 0) by hand: the numbers must not change between versions.
 TEST(Random, UniformIsTheFormula) {
   random::seed(7);
   const std::vector<float> v = random::uniform(0, 1, {6}).to_vector<float>();
@@ -72,8 +72,8 @@ TEST(Random, UniformIsTheFormula) {
   }
 }
 
-// Over the whole range of i64 each number is a pair of raw words: the device's generator and the
-// host's are one, at any seed and place.
+// Over the whole range of i64 a number is two raw words, which must be equal on device and host for
+// any seed and place.
 TEST(Random, TheRawWordsAreTheSameEverywhere) {
   static const Op& randint = get_op("randint");
   RandomAttrs a;

@@ -1,4 +1,4 @@
-// How reductions are called: with an axis, with options, and as members of Tensor.
+// Calls of reductions: with an axis, with options, as members of Tensor.
 #include <locus/ops/reduce.h>
 
 #include <algorithm>
@@ -61,7 +61,7 @@ TEST_F(ReduceCall, RefusesAnAxisOutOfBounds) {
   EXPECT_THAT(message_of<ShapeError>([&] { sum(x_, 2); }),
               HasSubstr("sum: axis 2 is out of bounds for a tensor of 2 axes"));
   EXPECT_THROW(x_.mean(-3), ShapeError);
-  // As an int each of these would be an axis that x has.
+  // Converted to int, each of these would be a valid axis.
   EXPECT_THAT(message_of<ShapeError>([&] { sum(x_, int64_t{1} << 32); }),
               HasSubstr("sum: axis 4294967296 is out of bounds for a tensor of 2 axes"));
   EXPECT_THROW(max(x_, std::numeric_limits<uint32_t>::max()), ShapeError);
@@ -93,7 +93,7 @@ concept SumOver = requires(const T& x, Axis axis) {
   sum(x, axis);
 };
 
-// Axes in braces would name keepdims, too: they need {.axis = ...}.
+// Axes in braces would also set keepdims, so they need {.axis = ...}.
 static_assert(!SumOfTwoBracedAxes<Tensor>);
 static_assert(!SumOfOneBracedAxis<Tensor>);
 static_assert(!SumMemberOfTwoBracedAxes<Tensor>);

@@ -1,4 +1,4 @@
-// Reductions whose accumulators have several members, and those with attributes.
+// Reductions with accumulators of several members, or with attributes.
 #include <cmath>
 #include <limits>
 

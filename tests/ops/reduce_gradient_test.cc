@@ -1,4 +1,4 @@
-// Gradients of reductions where a formula alone would be wrong: zeros, ties, and a second order.
+// Gradients of reductions with zeros, ties, and of second order.
 #include <cmath>
 #include <limits>
 
@@ -97,7 +97,7 @@ TEST(ReduceGradient, OfLogSumExpGoesToInfinity) {
 }
 
 TEST(ReduceGradient, HasASecondOrder) {
-  // f = sum((mean(x^2, 1))^2): gradient 4 m x / n, and of sum of that: 4 m / n + 8 x sum(x) / n^2.
+  // f = sum((mean(x^2, 1))^2): gradient 4 m x / n; of its sum: 4 m / n + 8 x sum(x) / n^2.
   const std::vector<double> v = {1, 2, -1, 0.5, 3, -2};
   const Tensor x = from_values(v, {2, 3}, cpu(), f64);
   x.attach_grad();
@@ -144,7 +144,7 @@ TEST(ReduceGradient, AMeansIsRoundedOnceAlsoWhereTheDtypeHasNotTheirNumber) {
       }
 }
 
-// The gradient of f at x times `head`, where the numbers on the way do not fit the dtype.
+// The gradient of f at x times `head`, with intermediate values outside the dtype.
 std::vector<double> scaled_slope(const std::function<Tensor(const Tensor&)>& f,
                                  const std::vector<double>& x, double head, TensorOptions options) {
   const Tensor at =
@@ -191,7 +191,7 @@ TEST(ReduceGradient, OfAProductFitsWhereTheProductDoesNot) {
     EXPECT_THAT(slopes({0x1p-700, 0x1p-400, 0x1p800}), ElementsAre(0x1p400, 0x1p100, 0)) << c;
     EXPECT_THAT(slopes({0x1p900, 0, 0x1p900, 0x1p-800}), ElementsAre(0, 0x1p1000, 0, 0)) << c;
     EXPECT_THAT(slopes({0x1p1000, 0x1p600}, 0x1p-800), ElementsAre(0x1p-200, 0x1p200)) << c;
-    // The mantissas, 1.4 each, have a product beyond f64; the elements' fits.
+    // The product of the mantissas, 1.4 each, exceeds f64; the product of the elements fits.
     Values many(4000, 1.4);
     for (size_t i = 0; i < many.size(); i += 2) many[i] = .7;
     const Values g = slopes(many);

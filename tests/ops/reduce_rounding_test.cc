@@ -1,5 +1,4 @@
-// Gradients of reductions do not depend on how the result, or a mean, was rounded. What else they
-// are is in the walks over the registry.
+// Gradients of reductions do not depend on the rounding of the result or of a mean.
 #include <cmath>
 #include <functional>
 
@@ -17,7 +16,8 @@ double rounding(DType d) {
   return d == bf16 ? 0x1p-8 : d == f16 ? 0x1p-11 : d == f32 ? 0x1p-24 : 0x1p-53;
 }
 
-// The gradient in x's dtype is that in f64 at the same x, but for a few roundings of the largest.
+// The gradient in x's dtype equals the gradient in f64 at the same x, up to a few roundings of the
+// largest.
 void expect_like_f64(const Tensor& x, const std::function<Tensor(const Tensor&)>& f,
                      double roundings) {
   const auto g = [&](const Tensor& at) {

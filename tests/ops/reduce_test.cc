@@ -113,7 +113,7 @@ TEST(Reduce, ChoosesNumPysDTypes) {
     EXPECT_EQ(sum(make(std::vector<double>(300, 200), {300}, c, u8)).item<int64_t>(), 60000);
     const Tensor big = full({2}, INT64_MAX, {c, i64});
     EXPECT_EQ(sum(big).item<int64_t>(), -2);
-    // f16 accumulates in f32: 4096 is beyond the point where 1 is lost in f16.
+    // f16 accumulates in f32: adding 1 to 4096 has no effect in f16.
     EXPECT_EQ(sum(ones({4096}, {c, f16})).item<float>(), 4096);
     EXPECT_EQ(sum(ones({4096, 8}, {c, bf16}), {.axis = 0}).to_vector<float>()[3], 4096);
   }
@@ -160,7 +160,7 @@ TEST(ReduceOut, WritesIntoExistingMemory) {
     mean(x, {.out = log[2]});
     EXPECT_THAT(values(log), ElementsAre(0, 5, 3.25));
     const Tensor whole = zeros({2, 3}, {c, i64});
-    sum(x.astype(i32), {.axis = 0, .out = whole(Slice(), 1)});  // not side by side in memory
+    sum(x.astype(i32), {.axis = 0, .out = whole(Slice(), 1)});  // not adjacent in memory
     EXPECT_THAT(values(whole), ElementsAre(0, 9, 0, 0, 4, 0));
     max(x, {.axis = 1, .keepdims = true, .out = x(Slice(), Slice(0, 1))});  // x's own memory
     EXPECT_THAT(values(x), ElementsAre(3, -4, 8, 8));
@@ -296,7 +296,7 @@ TEST(Reduce, ReadsViewsInPlace) {
   }
 }
 
-// The bits of an f32 sum do not depend on the number of threads, nor on the run.
+// The bits of an f32 sum depend on neither the number of threads nor the run.
 TEST(Reduce, RepeatsBitByBit) {
   struct Restore {
     int n = num_threads();

@@ -24,7 +24,7 @@ double half_unit(DType d, double v) {
   return std::ldexp(1, exponent - bits);
 }
 
-// `exact` in f64, and `terms`, the sums of the terms' absolute values: what f32 rounds of.
+// `exact` in f64; `terms`: the sums of absolute values, for f32's rounding.
 void expect_one_rounding(const Tensor& y, const Tensor& exact, const Tensor& terms, int64_t length,
                          const std::string& what) {
   const std::vector<double> got = values(y), right = values(exact), sums = values(terms);
@@ -35,7 +35,7 @@ void expect_one_rounding(const Tensor& y, const Tensor& exact, const Tensor& ter
   }
 }
 
-// Values of this dtype, and in f64 on the host.
+// Values in this dtype, and in f64 on the host.
 struct Both {
   Both(Context c, DType d, const Shape& s, int variant, double high = 2)
       : here(sample_values(c, d, s, -high, high, variant)), exact(here.copyto(cpu()).astype(f64)) {}
@@ -43,7 +43,7 @@ struct Both {
 };
 
 TEST(Rounding, OfDenseIsOne) {
-  // The last three are cut: few results of long sums, many results of long sums, many results.
+  // The last three are split: few long sums, many long sums, many results.
   const int64_t shapes[][3] = {{2, 1, 7},       {1, 1, 1},      {3, 2, 5},       {4, 3, 9},
                                {7, 8, 16},      {16, 10, 33},   {33, 65, 31},    {64, 100, 10},
                                {128, 256, 64},  {1, 784, 10},   {200, 300, 150}, {2, 70001, 3},

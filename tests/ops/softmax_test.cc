@@ -103,7 +103,7 @@ TEST(Softmax, TakesRowsThatBeginAnywhere) {
   }
 }
 
-// Also at the ends of the range of exp, wherever they lie in a row.
+// At any place in a row, also at the ends of the range of exp.
 TEST(Softmax, GivesMaskedClassesZero) {
   for (Context c : contexts()) {
     for (DType d : {f32, f64, f16, bf16}) {

@@ -114,7 +114,6 @@ TEST(View, BroadcastHasStrideZero) {
   EXPECT_THROW(broadcast_to(zeros({2, 2}), {2}), ShapeError);
 }
 
-// NumPy: np.arange(10)[...]
 TEST(View, BroadcastsAreNotWrittenTo) {
   const Tensor row = array({1.f, 2.f, 3.f});
   Tensor rows = broadcast_to(row, {4, 3});
@@ -193,7 +192,7 @@ TEST(View, GradientsReachTheBase) {
       const Tensor y = x(Slice({}, {}, -2), Slice(1, 3)).T().reshape({4})(Slice(1, {}));
       y.backward();
     }
-    // y: x[2][1] is left out; x[0][1], x[2][2], x[0][2] stay.
+    // y leaves out x[2][1]; x[0][1], x[2][2] and x[0][2] stay.
     EXPECT_THAT(values(x.grad()), ElementsAre(0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0));
   }
 }

@@ -1,4 +1,4 @@
-// What the tests of networks in parts, nn::Pipeline and nn::Planned, share.
+// Shared by the tests of nn::Pipeline and nn::Planned.
 #pragma once
 
 #include <optional>
@@ -12,8 +12,8 @@
 
 namespace locus::test {
 
-// The losses of so many steps on the same 14 samples, drawn here: of `parts`, as they run or
-// compiled, where there are any; else of the network in one piece, on `first`.
+// The losses of `steps` steps on the same 14 random samples: of `parts`, eager or compiled, if
+// there are any, else of the whole network on `first`.
 template <class Parts>
 std::vector<std::vector<double>> losses_of(nn::Sequential& net, std::optional<Parts>& parts,
                                            nn::Trainer& trainer, DType d, Context first,

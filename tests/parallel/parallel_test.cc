@@ -1,4 +1,4 @@
-// A function for each of several contexts, each on a thread of its own.
+// parallel() runs a function per context, each on a thread.
 #include <locus/core/parallel.h>
 
 #include <unistd.h>
@@ -61,7 +61,7 @@ TEST(Parallel, AllRunAtOnce) {
   std::atomic<int> there{0};
   parallel(kTwo, [&](int) {
     ++there;
-    while (there < 2) std::this_thread::yield();  // one after the other would not end
+    while (there < 2) std::this_thread::yield();  // would hang if run in sequence
   });
   EXPECT_EQ(there, 2);
 }
@@ -230,7 +230,7 @@ TEST(Parallel, InsideOnlyTheThreadsOwnContext) {
   EXPECT_THROW(parallel({cpu(0), cpu(0)}, [](int) {}), ValueError);
 }
 
-// The second run on another thread would draw other numbers, and step statistics again.
+// The second run on another thread would draw other numbers and step statistics again.
 TEST(Parallel, IsRefusedInsideOfARecomputedFunction) {
   const Tensor x = ones({2});
   x.attach_grad();
@@ -267,7 +267,7 @@ TEST(Parallel, IsNotCompiled) {
   EXPECT_THROW(f({ones({1})}), CaptureError);
 }
 
-// Four steps on replicas: the same bits as when one thread enqueues all of it.
+// Four steps on replicas give the same bits as one thread that enqueues all work.
 TEST(Parallel, TrainsAsOneThreadDoes) {
   std::vector<Contexts> all{{cpu(0), cpu(1), cpu(2)}};
   if (num_gpus() >= 2) all.emplace_back(gpus(2));
@@ -306,7 +306,7 @@ TEST(Parallel, TrainsAsOneThreadDoes) {
   }
 }
 
-// Gradients of more than 4 MiB are summed in parts then, while backward() goes on.
+// Gradients of more than 4 MiB are summed in parts during backward().
 TEST(Parallel, ACompiledStepOfWideLayersEqualsTheEagerOne) {
   std::vector<Contexts> all{kTwo};
   if (num_gpus() >= 2) all.emplace_back(gpus(2));

@@ -1,4 +1,4 @@
-// The framework's own steps on the threads that parallel() left awake.
+// Internal steps on threads that parallel() left awake.
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -16,10 +16,10 @@ using testing::HasSubstr;
 
 const Contexts kTwo{cpu(0), cpu(1)};
 
-// On threads that are awake, and on those that are not: then here.
+// On awake threads; without awake threads, on this thread.
 TEST(OnThreads, WhatComesBehindFollowsOnTheSameThreadOnceAllAreDone) {
   const std::vector<Context> three{cpu(0), cpu(1), cpu(2)};
-  ones({1}) + 1;  // until an op, the first one here, looked whether anybody listens, all is serial
+  ones({1}) + 1;  // the first op checks for listeners; until then all work is serial
   for (const bool awake : {true, false}) {
     int on_others = 0;
     for (int round = 0; round < (awake ? 2000 : 20) && on_others < 20; ++round) {

@@ -1,4 +1,4 @@
-// A network in stages beside the same network in one piece.
+// A network in stages against the same network in one piece.
 #include <locus/devices/pool.h>
 #include <locus/nn/pipeline.h>
 
@@ -34,7 +34,7 @@ nn::Sequential make_net(DType d) {
   return net;
 }
 
-// 100 steps of SGD on the same 14 samples; in stages where there are contexts.
+// 100 steps of SGD on the same 14 samples, in stages if there are contexts.
 Outcome train(DType d, const std::vector<Context>& where, const nn::PipelineOptions& options = {},
               bool compiled = false, bool hybrid = false) {
   random::seed(5);
@@ -106,7 +106,7 @@ TEST(Pipeline, SchedulesInOrder) {
   EXPECT_EQ(of_stage(Schedule::one_f1b, 0, 4, 2), "F0 F1 B0 B1 ");
 }
 
-// Each after what it needs, on another stage at an earlier tick; and the bubble is the formula's.
+// Each pass follows its inputs, at a later tick. The bubble equals the formula.
 TEST(Pipeline, APassComesAfterWhatItNeeds) {
   for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f1b})
     for (int stages = 1; stages <= 5; ++stages)
@@ -153,7 +153,7 @@ TEST(Pipeline, PassesAreWatched) {
   EXPECT_EQ(seen.size(), 12u);
 }
 
-// Passes that meet while they run, or never.
+// Passes that wait for each other; fails if they do not run at once.
 struct Meeting {
   int expected = 0;
   std::atomic<int> there = 0;
@@ -165,11 +165,11 @@ struct Meeting {
   }
 };
 
-// All passes of a tick run at the same time: then the bubble is the formula's.
+// All passes of a tick run at the same time.
 TEST(Pipeline, StagesComputeAtOnce) {
   LOCUS_NEEDS_EMULATED_GPUS();
   LOCUS_NEEDS_ANY_GPUS(3);
-  LOCUS_NEEDS_POOL();  // else memory that is freed waits for its GPU
+  LOCUS_NEEDS_POOL();  // without a pool, freed memory waits for its GPU
   for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f1b}) {
     nn::Dense a(4, {}, {.in_units = 3}), b(2, {}, {.in_units = 4}), c(2, {}, {.in_units = 2});
     Pipeline pipe({a, b, c}, gpus(3), {4, schedule});
@@ -192,7 +192,7 @@ TEST(Pipeline, StagesComputeAtOnce) {
   }
 }
 
-// What a stage holds between its passes, by what the pool counts.
+// The memory of a stage between its passes, as the pool counts it.
 TEST(Pipeline, OneForwardOneBackwardHoldsFewerActivations) {
   LOCUS_NEEDS_POOL();
   const auto peak = [](const std::vector<Context>& where, Schedule schedule) {
@@ -278,7 +278,7 @@ TEST(Pipeline, HasTheNamesAndFilesOfOneSequential) {
     for (const auto& [name, p] : pipe.parameters()) names.push_back(name);
     for (const auto& [name, p] : net.parameters()) theirs.push_back(name);
     EXPECT_EQ(names, theirs);
-    pipe.load_parameters(file);  // where it was not initialized, each stage on its context
+    pipe.load_parameters(file);  // initializes each stage on its context
     EXPECT_EQ(pipe.parameter("2.weight").list_ctx(), (std::vector{where[1]}));
     EXPECT_EQ(values(pipe(x)), values(expected));
     pipe.save_parameters(file);
@@ -342,7 +342,7 @@ TEST(Pipeline, BadCallsAreNamedBeforeAnythingRuns) {
   b.initialize(init::One(), cpu(0));
   EXPECT_THAT(message_of<ContextMismatch>([&] { pipe.forward_backward(x, y, loss); }),
               HasSubstr("stage 1 computes on cpu(1), but its parameter '1.weight' is on [cpu(0)]"));
-  b.reset_ctx({cpu(0), cpu(1)});  // a replica elsewhere does no harm
+  b.reset_ctx({cpu(0), cpu(1)});  // a further replica does no harm
   EXPECT_THAT(
       message_of<ValueError>([&] { pipe.forward_backward(x(Slice(0, 3)), y(Slice(0, 3)), loss); }),
       HasSubstr("a batch of 3 samples"));

@@ -1,4 +1,4 @@
-// Plans as text: what is read is what was written, and what is refused, by line.
+// Plans as text: round trips, and errors with the line.
 #include <locus/nn/plan.h>
 
 #include <filesystem>
@@ -119,7 +119,7 @@ TEST(Plan, IsKeptInFiles) {
                 HasSubstr("cannot be read"));
 }
 
-// One that does not fit four layers.
+// The error of a plan that does not fit four layers.
 template <class E = ValueError>
 std::string misfit(const std::string& lines) {
   return message_of<E>([&] { Plan::parse("plan-1\n" + lines, "a.plan").check(4); });
@@ -161,7 +161,7 @@ TEST(Plan, WhatDoesNotFitTheMachineIsNamed) {
   if (num_gpus() > 0) {
     EXPECT_THAT(misfit<ContextMismatch>("layers 0-3 on cpu, gpu"), StartsWith("a.plan:2: "));
   }
-  // Stages of a plan that is cut take turns, so they may share contexts.
+  // Stages of a cut plan run in turn, so they may share contexts.
   Plan::parse("plan-1\nlayers 0-1 on cpu\nlayers 2-3 cut over cpu, cpu(1)").check(4);
 }
 

@@ -1,4 +1,4 @@
-// A network trained by each kind of plan beside the same network on one context.
+// A network trained by each kind of plan, against the same network on one context.
 #include <locus/core/autograd.h>
 #include <locus/nn/containers.h>
 #include <locus/nn/planned.h>
@@ -26,7 +26,7 @@ nn::Sequential make_net(DType d) {
   return net;
 }
 
-// Without the biases that a norm takes away again: their gradients are rounding alone.
+// No biases before a norm, because their gradients are only rounding.
 nn::Sequential make_norm_net(DType d) {
   nn::Sequential net;
   for (const int64_t width : {24, 20})
@@ -38,7 +38,7 @@ nn::Sequential make_norm_net(DType d) {
 
 const nn::SoftmaxCrossEntropyLoss loss;
 
-// Steps of SGD on the same 14 samples, by a plan where there is one.
+// Steps of SGD on the same 14 samples, by a plan if there is one.
 Outcome train(DType d, const Plan* plan, Context first, int steps, bool compiled = false,
               nn::Sequential (*make)(DType) = &make_net) {
   random::seed(5);
@@ -64,7 +64,7 @@ Outcome train(DType d, const Plan* plan, Context first, int steps, bool compiled
   return o;
 }
 
-// Of four contexts, named cpu(0) to cpu(3); the number is the least that is needed.
+// For contexts cpu(0) to cpu(3). `contexts`: the number needed.
 struct Case {
   const char* name;
   int contexts;
@@ -159,7 +159,7 @@ TEST(Planned, PredictsAndHasTheNamesOfTheNetwork) {
   for (const Case& c : kCases) {
     SCOPED_TRACE(c.name);
     Planned net(make_net(f32), plan_of(c, false));
-    net.load_parameters(file);  // each stage to where it belongs
+    net.load_parameters(file);  // each stage to its contexts
     const Tensor y = net(x);
     EXPECT_EQ(y.context(), net.plan().stages.back().contexts[0]);
     for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(values(y)[i], expected[i], 1e-5);

@@ -1,4 +1,4 @@
-// Dense layers cut over contexts beside the same ones in one piece.
+// Dense layers cut over contexts, against whole layers.
 #include <locus/core/autograd.h>
 #include <locus/nn/checkpoint.h>
 #include <locus/nn/tensor_parallel.h>
@@ -32,7 +32,7 @@ Tensor concat_on_cpu(const Tensors& parts, int axis) {
   return concat(here, {.axis = axis});
 }
 
-// A parameter's whole values, by the name of its whole.
+// The whole values of a parameter, joined from its parts.
 Values whole(const nn::Block& net, const std::string& name, int axis) {
   Tensors parts;
   for (const auto& [key, p] : net.parameters())
@@ -43,7 +43,7 @@ Values whole(const nn::Block& net, const std::string& name, int axis) {
 const std::vector<std::pair<std::string, int>> kNames{
     {"0.weight", 0}, {"0.bias", 0}, {"1.weight", 1}, {"1.bias", 0}, {"2.weight", 0}, {"2.bias", 0}};
 
-// 100 steps of a network of 13, 10 and 4 units, by contexts or, where there are none, of Denses.
+// 100 steps of a network of 13, 10 and 4 units, on contexts or, without contexts, of Denses.
 Outcome train(DType d, const std::vector<Context>& where, bool compiled = false,
               bool hybrid = false) {
   random::seed(3);
@@ -105,7 +105,7 @@ TEST(TensorParallel, IsEqualFromRunToRunAndCompiled) {
   }
 }
 
-// However many contexts there are: the values of a Dense of that seed, drawn once, in parts.
+// For any number of contexts: parts of the values that a Dense draws from the same seed.
 TEST(TensorParallel, StartsWithTheValuesOfADense) {
   for (const Group& g : groups())
     for (const int64_t in_units : {0, 6}) {
@@ -131,7 +131,7 @@ TEST(TensorParallel, StartsWithTheValuesOfADense) {
     }
 }
 
-// Values that were drawn for parts which got others do not wait for the next who asks.
+// Values drawn for parts that got other values are not given to a later initialization.
 TEST(TensorParallel, EachPartHasTheValuesOfItsOwnInitializer) {
   const Folder folder;
   const std::string file = folder / "drawn.params";
@@ -141,7 +141,7 @@ TEST(TensorParallel, EachPartHasTheValuesOfItsOwnInitializer) {
     return up;
   };
   ColumnParallelDense up = zero_in_front(), loaded = zero_in_front();
-  up.initialize(init::One());  // but for what has values
+  up.initialize(init::One());  // except parts with values
   EXPECT_EQ(whole(up, "weight", 0), (Values{0, 1}));
   up.save_parameters(file);
   loaded.load_parameters(file);
@@ -149,7 +149,7 @@ TEST(TensorParallel, EachPartHasTheValuesOfItsOwnInitializer) {
   EXPECT_EQ(whole(loaded, "weight", 0), (Values{0, 2}));
 }
 
-// In whichever order they are asked for, with shapes that are known or come later.
+// In any order, with known or unknown shapes.
 TEST(TensorParallel, PartsOfOtherInitializersAreDrawnApart) {
   for (const int64_t in_units : {1, 0})
     for (const bool backwards : {false, true}) {
@@ -238,7 +238,7 @@ TEST(TensorParallel, FilesHoldTheWholeUnderTheNamesOfADense) {
   EXPECT_FALSE(other.parameter("1.weight.0").initialized());
 }
 
-// A gradient that comes back to what was broadcast is the whole one.
+// The gradient of a broadcast input is whole.
 TEST(TensorParallel, GradientsOfTheInputAreThoseOfDense) {
   for (const Group& g : groups()) {
     SCOPED_TRACE(to_string(g));
@@ -293,7 +293,7 @@ TEST(TensorParallel, MovesByCollectivesAlone) {
   EXPECT_EQ(bytes, 2u * 5 * 6 * sizeof(float));  // a sum over two: up and down, or each reads one
 }
 
-// A run that stopped goes on with the same bits, on as many contexts.
+// A stopped run continues with the same bits on as many contexts.
 TEST(TensorParallel, CheckpointsHoldIt) {
   const Folder own;
   const std::string folder = own.path;

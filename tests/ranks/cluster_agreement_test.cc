@@ -1,4 +1,4 @@
-// What ranks must be alike in beside their calls, and what one finds wrong before they meet.
+// What ranks must agree on besides their calls, and errors of one rank before a collective.
 #include <optional>
 
 #include <locus/core/autograd.h>
@@ -155,7 +155,7 @@ TEST_F(ClusterRanks, WhatOneFindsWrongInItsPartOfANormAllThrow) {
   EXPECT_EQ(here(x).shape(), x.shape());
 }
 
-// Sums of f16 are made in f32, on memory that rank 1 has not.
+// Sums of f16 need f32 memory, which rank 1 lacks.
 TEST_F(ClusterRanks, OneThatHasNoMemoryToMeetInIsAnErrorOfAll) {
   const Tensor x = ones({1 << 24}, f16);
   MemoryPool& pool = memory_pool(cpu());
@@ -177,7 +177,7 @@ TEST_F(ClusterRanks, OneThatHasNoMemoryToGiveAStoreIsAnErrorOfAll) {
   backward(x);
   trainer.step(1);
   backward(x);
-  x.data()(Slice()) = 1;  // which the store is to have
+  x.data()(Slice()) = 1;  // the store must get this value
   {
     std::optional<Shortage> shortage;
     if (other()) shortage.emplace(cpu(), size_t{1} << 20);
@@ -212,7 +212,7 @@ TEST_F(ClusterRanks, WhoDoesNotMakeTheTrainerIsFoundAtTheProgramsLine) {
                     testing::Not(HasSubstr("trainer.cc"))));
 }
 
-// A gradient that is infinite on one is in the sum of all.
+// If a gradient is infinite on one rank, so is the sum.
 TEST_F(ClusterRanks, ALossScalerSkipsOnAllWhatIsInfiniteOnOne) {
   One one;
   amp::LossScaler scaler({.init_scale = 4});

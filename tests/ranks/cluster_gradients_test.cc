@@ -1,4 +1,4 @@
-// What gradients and replicas are on all ranks after one of them found something wrong.
+// Gradients and replicas of all ranks after one rank failed.
 #include <deque>
 #include <functional>
 

@@ -1,4 +1,4 @@
-// What ranks do together, call by call.
+// Calls of ranks, one by one.
 #include <locus/core/autograd.h>
 #include <locus/core/cluster.h>
 #include <locus/nn/kvstore.h>
@@ -122,7 +122,7 @@ TEST_F(ClusterRanks, DoNotWriteIntoWhatOneRecords) {
   EXPECT_EQ(values(plain), std::vector<double>(2, 1));
 }
 
-// What goes over a link is left as it is.
+// The link of this test does nothing.
 TEST_F(ClusterRanks, GoOverTheLinksThatTheyMade) {
   const int each = num_gpus() / cluster::local_size();
   if (each < 1 || num_gpus() < 2) GTEST_SKIP() << "needs GPUs";
@@ -318,13 +318,13 @@ TEST_F(ClusterRanks, HaveTheGpusThatTheySee) {
   if (num_gpus() < cluster::size()) GTEST_SKIP() << "needs " << cluster::size() << " GPUs";
   if (!context_info(gpu(0)).emulated) GTEST_SKIP() << "needs emulated GPUs";
   EXPECT_EQ(cluster::contexts()[0], gpu(cluster::local_rank()));
-  // As by srun --gpus-per-task.
+  // As with srun --gpus-per-task.
   set_gpu_identity([](int i) { return text_of(cluster::rank(), ":", i); });
   EXPECT_EQ(cluster::contexts(2), (std::vector<Context>{gpu(0), gpu(1)}));
   // In another order.
   set_gpu_identity([](int i) { return std::to_string((i + cluster::rank()) % num_gpus()); });
   EXPECT_EQ(cluster::contexts()[0], gpu(0));
-  // All first ones are one.
+  // All ranks have the same first GPU.
   set_gpu_identity([](int i) { return i == 0 ? "0" : text_of(cluster::rank(), ":", i); });
   EXPECT_THAT(message_of<DeviceError>([] { cluster::contexts(); }), HasSubstr("would share one"));
   set_gpu_identity(nullptr);

@@ -1,4 +1,4 @@
-// What one process alone can show of ranks, and the parts of batches that ranks share.
+// Tests of ranks that need one process only, and the ranks' parts of batches.
 #include <algorithm>
 #include <numeric>
 

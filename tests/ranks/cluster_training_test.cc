@@ -1,4 +1,4 @@
-// Ranks that train together. Tests that are DISABLED end the program, or are halves of one test.
+// Ranks that train together. DISABLED tests end the program or are halves of one test.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,7 +38,7 @@ TEST_F(ClusterRanks, GiveThemWithCompiledStepsToo) {
   expect_close(Training({f64, 0, true}, cpu()).run(kSteps), one_process[{f64}], 1e-12);
 }
 
-// Each over its own contexts, of which not all ranks have as many.
+// Ranks have different numbers of contexts.
 TEST_F(ClusterRanks, GiveThemWithShardedStatesToo) {
   std::vector<Contexts> all = places();
   std::vector<Context> own;
@@ -207,7 +207,7 @@ TEST_F(ClusterRanks, ABadNumberOfOneIsAnErrorOfAll) {
   EXPECT_EQ(values(x.data()), std::vector<double>(2, -cluster::size()));
 }
 
-// A step that fails as they meet to start equal leaves gradients that are to be summed.
+// If a step fails while ranks copy their start values, the gradients remain to be summed.
 TEST_F(ClusterRanks, WhatFailsAsTheyStartEqualCanBeTriedAgain) {
   nn::Parameter x("x", {2}, {.init = init::Zero()});
   nn::Trainer trainer({{"x", x}}, optim::SGD({.learning_rate = 1}));
@@ -259,7 +259,7 @@ TEST_F(ClusterRanks, WhatOneFindsWrongInAnUpdateOrANewTrainerAllThrow) {
   make(x, 0);
 }
 
-// Gradients of one parameter are never added to those of another that is like it.
+// Gradients of one parameter are never added to those of another.
 TEST_F(ClusterRanks, WhoHaveGradientsOfOtherParametersAllThrow) {
   const auto store = [] { return kvstore::create("dist_device_sync"); };
   for (const bool how : {false, true}) {
@@ -289,7 +289,7 @@ TEST_F(ClusterRanks, WhoHaveGradientsOfOtherParametersAllThrow) {
   }
 }
 
-// Halves: TEST_FOLDER is where the first leaves what the second goes on from.
+// Halves: the first writes to TEST_FOLDER, the second continues from there.
 TEST_F(ClusterRanks, DISABLED_SaveHalfWay) {
   Training training({f64}, cpu());
   training.run(kSteps / 2 + 3);
@@ -324,7 +324,7 @@ TEST_F(ClusterRanks, WhatOneCannotPutInPlaceIsAnErrorOfAll) {
   cluster::barrier();
 }
 
-// Ends of one rank; the others train on.
+// Rank 1 ends at the step; the others train on.
 void train_until(int step, const std::function<void()>& end) {
   Training training({f64}, cpu());
   for (int s = 1; s < 1000000; ++s) {

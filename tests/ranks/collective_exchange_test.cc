@@ -1,5 +1,4 @@
-// What contexts get of each other's parts, by each way: on devices as on the host, eager and
-// compiled.
+// Exchanges of parts by each algorithm: equal on devices and host, eager and compiled.
 #include <locus/ops/collective.h>
 
 #include <locus/core/compile.h>
@@ -29,7 +28,7 @@ void expect_same(const Tensors& a, const Tensors& b) {
   }
 }
 
-// All of them, one after the other. The parts have two axes, each a multiple of the group's size.
+// All exchanges, in sequence. The parts have two axes, each a multiple of the group's size.
 Tensors all_exchanges(const Group& g, const Tensors& in) {
   Tensors all = broadcast(g, in.back());
   const auto add = [&](const Tensors& more) { all.insert(all.end(), more.begin(), more.end()); };
@@ -49,7 +48,7 @@ TEST(CollectiveExchange, GivesWhatTheHostsContextsGet) {
   LOCUS_NEEDS_ANY_GPUS(2);
   for (const Group& g : device_groups())
     for (const DType d : {f32, f16, f64, i64, u8, bool_})
-      // The largest goes by copies.
+      // The largest uses copies.
       for (const int64_t n : {1, 111, 7000, emulated_gpus() ? 10 : 600000}) {
         if (n == 600000 && d != f32) continue;
         SCOPED_TRACE(to_string(g) + name(d) + std::to_string(n));

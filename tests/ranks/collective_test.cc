@@ -1,4 +1,4 @@
-// Collectives against sums and slices written out, on the host, emulated and real GPUs.
+// Collectives against explicit sums and slices, on the host, emulated and real GPUs.
 #include <locus/ops/collective.h>
 
 #include <functional>
@@ -149,7 +149,7 @@ TEST(Collective, AllToAllTransposesSlicesAndContexts) {
   }
 }
 
-// Of each context, the one before it, round.
+// For each context, its predecessor in a ring.
 std::vector<int> neighbours(const Group& g) {
   std::vector<int> all;
   for (int i = 0; i < g.size(); ++i) all.push_back((i + g.size() - 1) % g.size());
@@ -176,8 +176,8 @@ TEST(Collective, SendRecvTakesEachPartWhereItIsAskedFor) {
   }
 }
 
-// Each result of a collective of parts, weighed and added up, as a function of the parts' joined
-// elements.
+// Checks gradients of a weighted sum of a collective's results with respect to each element of the
+// parts.
 void check_gradients(const Group& g, const Shape& shape,
                      const std::function<Tensors(const Tensors&)>& collective) {
   const Tensors in = parts(g, shape, f64);
@@ -203,7 +203,7 @@ void check_gradients(const Group& g, const Shape& shape,
     y = loss(in);
   }
   y.backward();
-  // What is linear changes by the weight of each element.
+  // A linear function changes by the weight of each element.
   for (size_t i = 0; i < in.size(); ++i) {
     const Values gradient = values(in[i].grad());
     for (size_t k = 0; k < gradient.size(); ++k) {

@@ -1,5 +1,4 @@
-// The ways in which parts are combined, by size, with streams, threads, copies and plans around
-// them.
+// The algorithms that combine parts, by size, with streams, threads, copies and plans.
 #include <locus/ops/collective.h>
 
 #include <optional>
@@ -24,7 +23,7 @@ using Values = std::vector<double>;
 TEST(CollectiveWays, ManyTensorsAreCombinedTogether) {
   for (const Group& g : groups())
     for (const DType d : {f32, f16, f64}) {
-      // More than one launch takes; odd lengths, none, a scalar, one that is not aligned, one with
+      // More than one launch takes: odd lengths, none, a scalar, an unaligned part, a part with
       // gaps.
       std::vector<Tensors> many;
       for (int k = 0; k < 40; ++k) many.push_back(parts(g, {k * 37 % 50}, d));
@@ -46,7 +45,7 @@ TEST(CollectiveWays, ManyTensorsAreCombinedTogether) {
     }
 }
 
-// Of one dtype, of two, of what has gaps, and of none.
+// One dtype, two, parts with gaps, and no parts.
 TEST(CollectiveWays, WhatComesBehindSumsSeesThem) {
   for (const Group& g : groups())
     for (const int kinds : {0, 1, 2, 3})
@@ -126,7 +125,7 @@ TEST(CollectiveWays, LargePartsTakeOtherWaysToTheSameSums) {
   }
 }
 
-// Nothing waits in between: what one sum still reads, the next may not write.
+// No waits in between: a sum must not write what an earlier sum reads.
 TEST(CollectiveWays, SumsOfManySizesFollowEachOther) {
   const int64_t sizes[] = {1000, 3, 400001, 260000, 8, 2048};
   for (const Group& g : groups()) {
@@ -146,7 +145,7 @@ TEST(CollectiveWays, SumsOfManySizesFollowEachOther) {
   }
 }
 
-// Larger than what a kernel of ours takes on two GPUs.
+// Too large for our kernel on two GPUs.
 TEST(CollectiveWays, TheLibrarysSumsAreRightToo) {
   LOCUS_NEEDS_ANY_GPUS(2);
   if (emulated_gpus()) GTEST_SKIP() << "emulated GPUs have no library";
@@ -163,7 +162,7 @@ TEST(CollectiveWays, TheLibrarysSumsAreRightToo) {
   for (const Tensor& y : in) EXPECT_EQ(min(y).item<float>() + max(y).item<float>(), 10);
 }
 
-// Each of the two would fill a GPU and leave the other no room.
+// Each of the two fills a GPU, so they could block each other.
 TEST(CollectiveWays, LargeSumsSideBySideDoNotWaitForEachOther) {
   for (const Group& g : groups()) {
     if (g.size() != 2) continue;
@@ -188,7 +187,7 @@ TEST(CollectiveWays, LargeSumsSideBySideDoNotWaitForEachOther) {
   }
 }
 
-// What copies wait for is not between the two halves of a sum.
+// A copy's wait must not separate the two halves of a sum.
 TEST(CollectiveWays, SumsAndCopiesOfACompiledFunctionComeInTheirOrder) {
   for (const Group& g : groups()) {
     if (g.size() != 2) continue;

@@ -1,4 +1,4 @@
-// Groups that tests of collectives run on, and parts whose sums can be written out.
+// Groups for tests of collectives, and parts with simple sums.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ inline std::vector<Context> hosts(int n) {
   return list;
 }
 
-// Of 1 to 5 contexts of the host, and of all the GPUs there are.
+// 1 to 5 contexts of the host, and 1 to all GPUs.
 inline std::vector<Group> groups() {
   std::vector<Group> all;
   for (int n = 1; n <= 5; ++n) all.emplace_back(hosts(n));
@@ -26,21 +26,21 @@ inline std::vector<Group> groups() {
   return all;
 }
 
-// n contexts of each kind that has so many.
+// n contexts of each kind that has n.
 inline std::vector<std::vector<Context>> places(int n) {
   std::vector<std::vector<Context>> all{hosts(n)};
   if (num_gpus() >= n) all.push_back(gpus(n));
   return all;
 }
 
-// Four contexts of the host, and up to four GPUs where there are several.
+// Four contexts of the host, and up to four GPUs if there are several.
 inline std::vector<std::vector<Context>> fours() {
   std::vector<std::vector<Context>> all{hosts(4)};
   if (num_gpus() >= 2) all.push_back(gpus(std::min(num_gpus(), 4)));
   return all;
 }
 
-// A whole number an element, another for each context.
+// A whole number per element, different for each context.
 inline double element(int context, int64_t at) {
   return static_cast<double>((context * 7 + at * 3) % 11 - 5);
 }

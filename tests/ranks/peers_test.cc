@@ -1,5 +1,5 @@
-// Sums by kernels that meet, where one device's launch fails and the others' do not: on emulated
-// GPUs, with a kernel that is late.
+// Sums by peer kernels if one device's launch fails and the others' succeed, on emulated GPUs with
+// a delayed kernel.
 #include <locus/ops/collective/peers.h>
 
 #include <atomic>
@@ -20,7 +20,7 @@ namespace {
 using testing::Each;
 using testing::HasSubstr;
 
-// Each recorded call has a barrier of its own, as there is.
+// Each recorded call has its own barrier.
 class Late final : public Communicator {
  public:
   static inline std::shared_ptr<PeerWords> last;
@@ -33,8 +33,8 @@ class Late final : public Communicator {
   }
 };
 
-// The first device's waits for the second's, which waits for it to make all sums of two parts; or
-// makes them late where it is alone, also since the second's fails.
+// The second device's kernel waits until the first device's kernel has made both sums. If the first
+// is alone, or the second fails, the sums are late.
 std::atomic<int> made{0}, awaited{0};
 std::atomic<bool> alone{false}, second_fails{false};
 void late_sums(const Call& call) {
@@ -90,7 +90,7 @@ class Peers : public testing::Test {
   }
   Kernel before = nullptr;
   static Tensors parts() { return {full({kElements}, 2, gpu(0)), full({kElements}, 3, gpu(1))}; }
-  static inline Failing& listener = *new Failing;  // lives on, as listeners do
+  static inline Failing& listener = *new Failing;  // listeners are never destroyed
 };
 
 TEST_F(Peers, AKernelThatIsLateStoresBeforeAnythingElseUsesTheMemory) {
@@ -150,7 +150,7 @@ TEST_F(Peers, ASumThatFailsOnOneWhileItIsMeasuredChangesNothing) {
   Compiled f = compiled_sums(x);
   const Tensors in{ones({1})};
   f(in);
-  wait_all();  // the kernels look at these
+  wait_all();  // the kernels read these flags
   alone = second_fails = true;
   EXPECT_THAT(message_of<DeviceError>([&] { f.calls(); }), HasSubstr("no sum"));
   alone = second_fails = false;
@@ -181,7 +181,7 @@ TEST_F(Peers, AReplayThatFailedHalfwayIsTheLast) {
               HasSubstr("after some devices had begun and before the others"));
   for (const CompiledCall& c : f.calls())
     if (c.op == "all_reduce_peers") {
-      EXPECT_EQ(c.us, 0);  // they would not meet
+      EXPECT_EQ(c.us, 0);  // the barrier is broken
     }
   EXPECT_THAT(values(x[1]), Each(5.));
 }

@@ -1,5 +1,5 @@
-// Of several ranks: tests/cluster.sh starts this program by mpirun with TEST_RANKS=1, and
-// each rank runs each test of ClusterRanks.
+// Tests of several ranks. tests/cluster.sh starts this program by mpirun with TEST_RANKS=1; each
+// rank runs each test of ClusterRanks.
 #pragma once
 
 #include <cstdlib>
@@ -33,7 +33,7 @@ struct How {
   DType dtype = f64;
   double clip = 0;
   bool compiled = false;
-  bool norm = false;  // of all replicas
+  bool norm = false;  // over all replicas
   friend auto operator<=>(const How&, const How&) = default;
 };
 
@@ -63,7 +63,7 @@ class Training {
                                                                .part_index = cluster::rank()});
   }
 
-  // Until so many steps have been made.
+  // Trains up to step `steps`.
   Values run(int steps) {
     const nn::SoftmaxCrossEntropyLoss loss;
     nn::TrainStep compiled(net_, loss, *trainer_);
@@ -132,7 +132,7 @@ struct Early {
 
 class ClusterRanks : public testing::Test {
  protected:
-  // What one process gives is computed before it is one of several.
+  // Computes the results of one process before the process joins the cluster.
   static void SetUpTestSuite() {
     if (!std::getenv("TEST_RANKS")) return;
     for (const How how :
@@ -153,7 +153,7 @@ class ClusterRanks : public testing::Test {
   static inline std::unique_ptr<Early> early;
 };
 
-// What each rank can hold here.
+// Contexts that each rank can use here.
 inline std::vector<Contexts> places() {
   std::vector<Contexts> all{cpu(), {cpu(0), cpu(1)}};
   for (int n = 1; n * cluster::local_size() <= num_gpus(); ++n)

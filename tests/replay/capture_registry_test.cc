@@ -1,4 +1,4 @@
-// Every op of the registry recorded and replayed; a new one is covered by its samples.
+// Records and replays every op of the registry; samples cover new ops.
 #include <algorithm>
 
 #include <locus/core/capture.h>
@@ -22,7 +22,7 @@ std::vector<char> bytes_of(const Tensor& x) {
   return bytes;
 }
 
-// Samples that are made in a capture have new keys at each replay.
+// Random samples in a capture have new keys at each replay.
 void draws_as_it_runs(const Op& op, Context c, DType d) {
   const auto draw = [&] {
     Tensors all;
@@ -72,7 +72,7 @@ TEST_P(CaptureRegistry, ReplaysAsItRuns) {
       Tensors out;
       Graph graph = recorded(c, [&] { out = run(op, s.inputs, s.attrs, c); });
       for (int replay = 0; replay < 3; ++replay) {
-        // Other values, from among those that the op takes.
+        // Rotates the values, which the op accepts.
         for (const Tensor& t : s.inputs) {
           std::vector<double> v = values(t);
           if (v.size() > 1) std::rotate(v.begin(), v.begin() + 1, v.end());

@@ -1,4 +1,4 @@
-// Work recorded once and replayed, on every GPU there is, emulated ones included.
+// Work recorded once and replayed, on every GPU, emulated ones included.
 #include <locus/core/capture.h>
 
 #include <algorithm>
@@ -62,10 +62,10 @@ TEST(Capture, IsOrderedWithEagerWorkAsOneOp) {
   });
   const Stream other(c);
   for (int i = 1; i <= 20; ++i) {
-    full({200000}, i, c).copyto(x);  // behind the replay before, which reads x
+    full({200000}, i, c).copyto(x);  // after the last replay, which reads x
     graph.replay();
     const StreamScope scope(other);
-    const Tensor seen = y + total;  // behind this replay, before the next
+    const Tensor seen = y + total;  // after this replay, before the next
     EXPECT_EQ(seen[-1].item<double>(), 3 * i + 3 * i * (i + 1) / 2);
   }
 }
@@ -125,7 +125,7 @@ TEST(Capture, ManyLeakNothing) {
   EXPECT_LE(memory_pool(c).stats().reserved, reserved);
 }
 
-// From other streams whose work is under way, and for these when the graph is gone.
+// From other streams with work in flight, and back to them when the graph is destroyed.
 TEST(Capture, TakesAndLeavesMemoryWhereThatIsShort) {
   LOCUS_NEEDS_ANY_GPUS(1);
   LOCUS_NEEDS_POOL();
@@ -279,7 +279,7 @@ TEST(Capture, CpusRecordNothing) {
   EXPECT_THAT(message_of<CaptureError>([] { Capture capture(cpu()); }), HasSubstr("cpu(0)"));
 }
 
-// Whatever the device throws when a capture ends, a destructor lets nothing out.
+// No exception leaves a destructor when a capture cannot end.
 TEST(Capture, OneThatCannotEndLeavesNothing) {
   { const Capture dropped(fake()); }
   Capture refused(fake());
@@ -288,7 +288,7 @@ TEST(Capture, OneThatCannotEndLeavesNothing) {
   EXPECT_FALSE(capture::active());
 }
 
-// The numbers that n eager runs would have drawn, in their order.
+// The numbers of n eager runs, in their order.
 TEST(Capture, RandomOpsDrawNewNumbersAtEachReplay) {
   LOCUS_NEEDS_ANY_GPUS(1);
   const Context c = gpu(0);

@@ -1,4 +1,3 @@
-// What the tests of captures share.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +11,7 @@
 
 namespace locus::test {
 
-// A capture of what f does; f's result is the graph's.
+// A capture of f; f's result is the graph's.
 inline Graph recorded(Context c, auto f) {
   Capture capture(c);
   f();
@@ -24,7 +23,7 @@ inline void churn(Context c) {
   for (int64_t n : {1, 40, 300, 3000, 70000}) full({n}, 77, c).copyto(c);
 }
 
-// While one lives, a context has no more memory than it uses now, and `spare` bytes.
+// During its lifetime, a context has no memory beyond its current use and `spare` bytes.
 class Shortage {
  public:
   explicit Shortage(Context c, size_t spare = 0)
@@ -33,7 +32,7 @@ class Shortage {
     pool_.release_cached();
     const size_t reserved = pool_.stats().reserved;
     pool_.set_limit(std::max(reserved, size_t{1}));
-    // What is free beside blocks that others left in use.
+    // Takes free memory beside blocks in use.
     for (size_t bytes = size_t{1} << 30; bytes >= size_t{16} << 20; bytes /= 2) try {
         for (;;) taken_.emplace_back(pool_.allocate(bytes, stream_), bytes);
       } catch (const OutOfMemory&) {

@@ -1,4 +1,4 @@
-// What compiled functions say about what they recorded.
+// calls(), describe() and dot() of compiled functions.
 #include <locus/core/compile.h>
 
 #include <atomic>
@@ -169,7 +169,7 @@ TEST(CompiledCalls, ADescriptionThatFailsChangesNothing) {
   }
 }
 
-// Products fail while it is told so: at once on the host, and when they run on emulated GPUs.
+// Makes products fail: at once on the host, at run time on emulated GPUs.
 class FailingProducts {
  public:
   FailingProducts() : before_(get_op("multiply").kernel(DeviceType::cpu, f32)) {
@@ -251,7 +251,7 @@ TEST(CompiledCalls, OfSeveralContextsAMeasurementThatFailsOnOneChangesNothing) {
   EXPECT_EQ(f.recorded(), 1);
 }
 
-// What prepares a recording, and is not part of it, must not ask for it.
+// Code that prepares a recording must not ask for that recording.
 TEST(CompiledCalls, WhatACallPreparesMayNotAskForItsCalls) {
   const Tensor x = ones({2});
   Compiled* inside = nullptr;

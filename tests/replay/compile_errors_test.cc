@@ -1,4 +1,4 @@
-// What compiled functions refuse, and what fails in them.
+// Errors of compiled functions.
 #include <locus/core/compile.h>
 
 #include <chrono>
@@ -151,7 +151,7 @@ class Refusing final : public trace::Listener {
 };
 
 TEST(CompiledErrors, WhatRanBeforeALaunchThatFailedIsOrderedWithLaterWork) {
-  LOCUS_NEEDS_POOL();  // else memory that is freed waits for its GPU
+  LOCUS_NEEDS_POOL();  // without a pool, freed memory waits for its GPU
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
     const Tensor x = ones({1000}, c), w = zeros({1000}, c);
@@ -168,7 +168,7 @@ TEST(CompiledErrors, WhatRanBeforeALaunchThatFailedIsOrderedWithLaterWork) {
       const Tensor recent = ones({1000}, c);
       {
         const StreamScope scope(other);
-        seen = recent + 1;  // behind all by now
+        seen = recent + 1;  // after all replays
       }
       {
         std::optional<Gate> gate;

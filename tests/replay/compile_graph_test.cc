@@ -1,5 +1,5 @@
-// Compiled functions under autograd::Record: their results are in the graph, and backward() replays
-// the gradient. Each beside the function as it runs, bit by bit.
+// Compiled functions under autograd::Record: backward() replays the gradient. Compared with the
+// uncompiled function bit by bit.
 #include <locus/core/autograd.h>
 #include <locus/core/compile.h>
 #include <locus/core/generator.h>
@@ -17,7 +17,7 @@
 namespace locus::test {
 namespace {
 
-// All of them, one after the other.
+// All gradients in sequence.
 Values gradients(const Tensors& leaves) {
   Values all;
   for (const Tensor& t : leaves) {
@@ -224,7 +224,7 @@ TEST(CompiledGraph, GradientsGoToPlacesOfTheProgram) {
       {
         const autograd::Record record;
         l = (f({full({4}, i, c)})[0]).sum();
-        if (i == 3) l = l + (a * b).sum();  // then not all of it comes from f
+        if (i == 3) l = l + (a * b).sum();  // then f gives only a part of it
       }
       l.backward();
       const int times = i == 3 ? 4 : i;
@@ -237,8 +237,7 @@ TEST(CompiledGraph, GradientsGoToPlacesOfTheProgram) {
 TEST(CompiledGraph, OutlivesTheFunction) {
   for (const Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
-    // Earlier tests may have freed blocks that other streams were using. The pool counts such
-    // blocks as in use until it looks at them again.
+    // The pool counts blocks that other streams used as in use until it checks them again.
     wait_all();
     memory_pool(c).release_cached();
     const size_t before = memory_pool(c).stats().in_use;

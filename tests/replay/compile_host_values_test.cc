@@ -14,7 +14,7 @@ namespace {
 
 using Values = std::vector<double>;
 
-// Memory of the recording that is free again, is used again.
+// Reuses freed memory of the recording.
 Tensor reuse(const Tensor& x) { return ((x * 3 + 1) * x - 2).sum(); }
 
 TEST(CompiledHostValues, AnArrayHasItsNumbersInEachReplay) {

@@ -1,5 +1,5 @@
-// Inputs of compiled functions: copied in at every call, copied back where the function writes
-// them, and refused where a copy could not stand for them.
+// Inputs of compiled functions: copied in at every call, copied back if written, refused if a copy
+// would be wrong.
 #include <locus/core/autograd.h>
 #include <locus/core/compile.h>
 #include <locus/core/stream.h>
@@ -13,7 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Adds 1 to its first input, and gives twice what is there then.
+// Adds 1 to its first input x; returns 2 x and x.
 Tensors count(const Tensors& in) {
   Tensor x = in[0];
   x += 1;
@@ -109,7 +109,7 @@ TEST(CompiledInputs, AWrittenOneInMemoryOfAnotherIsRefused) {
       }
     Compiled f(body);
     for (int i = 1; i < 3; ++i) {
-      f({big(Slice(0, 4)), big(Slice(4, 8))});  // they lie apart
+      f({big(Slice(0, 4)), big(Slice(4, 8))});  // they do not overlap
       EXPECT_EQ(values(big), Values(8, 0));
     }
     Compiled g([](const Tensors& in) { return Tensors{in[0] + in[1]}; });

@@ -1,4 +1,4 @@
-// The memory of compiled functions: what they leave, and what they do when there is none.
+// The memory of compiled functions: what remains, and what happens without memory.
 #include <locus/core/compile.h>
 
 #include <algorithm>
@@ -43,8 +43,7 @@ TEST(CompiledMemory, MemoryReturnsWithIt) {
   }
 }
 
-// What a function of n products has while it lives, each of which needs memory of its own for what
-// it cannot add up at once.
+// The memory of a function of n products. Each product needs scratch memory for split sums.
 size_t memory_of_products(Context c, int n) {
   const Tensor a = ones({16, 65536}, {c, f16}), b = a.T();
   wait_all();
@@ -57,7 +56,7 @@ size_t memory_of_products(Context c, int n) {
   });
   for (int i = 0; i < 3; ++i)
     for (const Tensor& y : f({a, b}))
-      EXPECT_EQ(values(y), Values(256, INFINITY));  // 65536 is more than f16 has
+      EXPECT_EQ(values(y), Values(256, INFINITY));  // 65536 exceeds f16
   wait_all();
   memory_pool(c).release_cached();
   return memory_pool(c).stats().in_use - before;
@@ -91,7 +90,7 @@ TEST(CompiledMemory, BranchesThatRunAtOnceHaveScratchOfTheirOwn) {
   }
 }
 
-// What the process has of the system.
+// The process's resident memory.
 size_t resident() {
   size_t all = 0, pages = 0;
   std::ifstream("/proc/self/statm") >> all >> pages;
@@ -147,16 +146,16 @@ TEST(CompiledMemory, TenThousandRecordingsOfChangingShapesLeaveNothing) {
     EXPECT_EQ(after.in_use, before.in_use);
     EXPECT_EQ(after.reserved, before.reserved);
     EXPECT_EQ(new_stream_id(), stream + 1);
-#ifndef __SANITIZE_ADDRESS__  // which keeps what is freed
+#ifndef __SANITIZE_ADDRESS__  // keeps freed memory
     EXPECT_LE(resident(), memory + (size_t{16} << 20));
 #endif
   }
 }
 
-// Memory of its own in the pool.
+// Gets a separate segment of the pool.
 constexpr int64_t kLarge = (int64_t{33} << 20) / 4;
 
-// Counts its calls in w, and leaves the same in w's gradient.
+// Counts its calls in w and in w's gradient.
 struct Counting {
   explicit Counting(Context c) : w(zeros({2}, c)) { w.attach_grad(GradReq::add); }
 

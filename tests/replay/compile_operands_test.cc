@@ -1,5 +1,5 @@
-// What a compiled function under autograd::Record is given, captures and hands on: gradients that
-// are passed on, leaves that are not reached, operands that change before backward().
+// Operands of a compiled function under autograd::Record: gradients passed on, leaves not reached,
+// operands that change before backward().
 #include <locus/core/autograd.h>
 #include <locus/core/compile.h>
 #include <locus/ops/trigonometry.h>
@@ -55,7 +55,7 @@ TEST(CompiledOperands, ALeafThatTheHeadDoesNotReachIsLeftAlone) {
       const Tensor y = recorded(f, {x})[0];
       EXPECT_FALSE(autograd::grad(y, {b}, {.allow_unused = true})[0].defined());
     }
-    // Two calls of one walk, one of which reaches b.
+    // Two calls in one backward pass; one reaches b.
     for (int i = 1; i < 4; ++i) {
       Tensor y;
       {

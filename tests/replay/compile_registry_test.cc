@@ -1,4 +1,4 @@
-// Every op of the registry compiled and replayed; a new one is covered by its samples.
+// Compiles and replays every op of the registry; samples cover new ops.
 #include <locus/core/compile.h>
 #include <locus/core/device.h>
 #include <locus/core/op.h>

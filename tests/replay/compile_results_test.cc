@@ -1,4 +1,4 @@
-// Results of compiled functions: copies in memory of their own, whatever the function returns.
+// Results of compiled functions are copies in new memory.
 #include <locus/core/compile.h>
 
 #include <locus/core/autograd.h>

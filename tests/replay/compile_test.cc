@@ -1,4 +1,4 @@
-// Compiled functions, on every context there is.
+// Compiled functions on every context.
 #include <locus/core/compile.h>
 
 #include <locus/core/amp.h>
@@ -251,7 +251,7 @@ TEST(Compiled, IsOrderedWithEagerWorkOnOtherStreams) {
     Compiled f([](const Tensors& in) { return Tensors{in[0] * 3}; });
     const Stream other(c);
     for (int i = 1; i <= 20; ++i) {
-      full({200000}, i, c).copyto(x);  // behind the replay before, which reads x
+      full({200000}, i, c).copyto(x);  // after the last replay, which reads x
       const Tensor y = f({x})[0];
       const StreamScope scope(other);
       const Tensor seen = y + 1;

@@ -1,4 +1,4 @@
-// Compiled functions in several threads, on several streams, and gone while their work runs.
+// Compiled functions in several threads and streams, and destroyed while their work runs.
 #include <locus/core/compile.h>
 #include <locus/nn/train_step.h>
 
@@ -140,7 +140,7 @@ TEST(CompiledThreads, TakeTurnsInsideOtherRecordings) {
 }
 
 TEST(CompiledThreads, DestroyedWhileItsReplaysRunItWaitsForThem) {
-  LOCUS_NEEDS_POOL();  // else memory that is freed waits for its GPU
+  LOCUS_NEEDS_POOL();  // without a pool, freed memory waits for its GPU
   LOCUS_NEEDS_ANY_GPUS(1);
   const Context c = gpu(0);
   for (int round = 0; round < 5; ++round) {

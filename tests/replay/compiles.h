@@ -1,4 +1,3 @@
-// What the tests of compiled functions share.
 #pragma once
 
 #include <locus/core/autograd.h>
@@ -15,7 +14,7 @@ namespace locus::test {
 using Values = std::vector<double>;
 using Function = Compiled::Function;
 
-// x, a variable from now on.
+// Makes x a variable.
 inline Tensor leaf(const Tensor& x, GradReq req = GradReq::write) {
   x.attach_grad(req);
   return x;

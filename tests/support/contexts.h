@@ -1,4 +1,4 @@
-// The contexts that tests run on, and exact comparisons of tensors.
+// The contexts that tests run on, and exact access to tensors' values.
 #pragma once
 
 #include <gmock/gmock.h>

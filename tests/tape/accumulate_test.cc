@@ -31,11 +31,11 @@ TEST(Accumulate, TheFirstBackwardOverwritesAndOthersAdd) {
     x.attach_grad();
     later.attach_grad();
     backward_of(x, 5);
-    for (int step = 0; step < 2; ++step) {  // a scope does not know those before it
+    for (int step = 0; step < 2; ++step) {  // a scope ignores earlier scopes
       const autograd::Accumulate accumulate;
       backward_of(x, 1);
       backward_of(x, 2);
-      backward_of(later, 7);  // first reached by the third
+      backward_of(later, 7);  // first reached by the third pass
       backward_of(x, 3);
       EXPECT_EQ(values(x.grad()), Values(2, 6));
       EXPECT_EQ(values(later.grad()), Values(2, 7));

@@ -1,4 +1,3 @@
-// Mixed precision by scope.
 #include <locus/core/amp.h>
 
 #include <locus/core/autograd.h>

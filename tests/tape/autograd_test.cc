@@ -280,9 +280,9 @@ TEST(Autograd, AHookIsCalledOnceAGradientIsWritten) {
   const auto product = [&] { return recorded([&] { return x * y; }); };
   product().backward();
   EXPECT_EQ(std::exchange(seen, {}), (std::vector<float>{3, 4}));
-  autograd::backward({product(), x});  // one of the heads as well
+  autograd::backward({product(), x});  // x is also a head
   EXPECT_EQ(std::exchange(seen, {}), (std::vector<float>{4, 5}));
-  autograd::backward({x});  // a head and nothing else
+  autograd::backward({x});  // x is only a head
   EXPECT_EQ(std::exchange(seen, {}), (std::vector<float>{1, 1}));
   autograd::grad(product(), {x});
   EXPECT_EQ(seen, std::vector<float>());

@@ -1,4 +1,4 @@
-// Several threads that differentiate through common tensors at once.
+// Threads that differentiate through common tensors at once.
 #include <atomic>
 #include <functional>
 #include <thread>

@@ -1,4 +1,4 @@
-// Gradients against finite differences, for any op through the registry or any function of tensors.
+// Compares gradients with finite differences, for any op or function of tensors.
 #pragma once
 
 #include <cmath>
@@ -13,7 +13,6 @@ namespace locus::test {
 
 using Function = std::function<Tensors(const Tensors&)>;
 
-// A tensor of these values on c.
 inline Tensor from_values(const std::vector<double>& v, const Shape& shape, Context c,
                           DType dtype) {
   Tensor host = allocate(cpu(), make_meta(f64, shape));
@@ -44,7 +43,7 @@ inline double weighted_sum(const Tensors& outputs) {
 inline bool varies(const Tensor& x) { return is_floating(x.dtype()); }
 
 // The gradients of scale * weighted_sum(f(x)) with respect to the floating inputs, by autograd;
-// undefined where f does not depend on one.
+// undefined if f does not depend on the input.
 inline Tensors gradients(const Function& f, const Tensors& x, bool create_graph = false,
                          double scale = 1) {
   Tensors variables, heads;
@@ -105,7 +104,7 @@ inline void expect_near(const std::vector<double>& got, const std::vector<double
   }
 }
 
-// f's gradients, and with second = true those of its gradients, agree with finite differences.
+// Compares f's gradients and, if `second`, the gradients of its gradients with finite differences.
 // Inputs are f64.
 inline void check_gradients(const Function& f, const Tensors& x, bool second = true,
                             double tolerance = 1e-6) {

@@ -1,4 +1,4 @@
-// What gradients are after a sum or a pass over them failed, and behind a sum that is not used yet.
+// Gradients after a failed sum or pass, and after a sum that is not used yet.
 #include <locus/core/accumulate.h>
 #include <locus/core/autograd.h>
 #include <locus/core/compile.h>
@@ -31,7 +31,7 @@ std::vector<double> first_of_each(const nn::Parameter& p) {
   return all;
 }
 
-// The small one is summed before there is no memory for the large one.
+// The small one is summed before the large one runs out of memory.
 TEST(GradientFaults, AfterASumThatFailedHalfwayNothingIsSummedTwice) {
   LOCUS_NEEDS_POOL();
   for (const int zero_stage : {0, 1, 2})
@@ -88,7 +88,7 @@ TEST(GradientFaults, AnotherTrainerDoesNotGoByWhatOneRefused) {
   EXPECT_THAT(message_of<Error>([&] { other.step(1); }), HasSubstr("has not been updated"));
 }
 
-// Those on the first two contexts are sums by then.
+// The gradients on the first two contexts are sums by then.
 TEST(GradientFaults, AfterASumThatFailedThoseOfOtherContextsAreUsedToo) {
   LOCUS_NEEDS_POOL();
   for (const int zero_stage : {0, 1}) {
@@ -134,7 +134,7 @@ TEST(GradientFaults, ASumThatFailsInBackwardRefusesStepsUpToDiscard) {
   EXPECT_EQ(first_of_each(p), Values(2, -4));
 }
 
-// Fails on the second context, where so many updates were made before.
+// Fails on the second context after n updates.
 struct FailsOn : optim::Adam {
   explicit FailsOn(int n) : Adam({.learning_rate = .1}), left(n) {}
   void update(optim::ParameterGroup& group, double rescale) override {
@@ -144,11 +144,11 @@ struct FailsOn : optim::Adam {
   int left;
 };
 
-// Whatever is set before another step.
+// Changes the learning rate before each next step.
 TEST(GradientFaults, AReplicaWhoseUpdateFailedIsWhatTheOthersBecame) {
   for (const bool threads : {false, true}) {
     const nn::Parameter p = zero("p", {3}, hosts(2)), same = zero("p", {3}, hosts(2));
-    // Alone it is updated on one thread for each context.
+    // A single parameter is updated by one thread per context.
     const nn::Parameter q = zero("q", {2}, {cpu(0)});
     nn::Parameters all{{"p", p}};
     if (!threads) all.emplace_back("q", q);
@@ -169,7 +169,7 @@ TEST(GradientFaults, AReplicaWhoseUpdateFailedIsWhatTheOthersBecame) {
   }
 }
 
-// Between the two halves of one group's update another's is made, as on another thread.
+// Another group is updated between the two halves of a group's update, as another thread might do.
 TEST(GradientFaults, AnUpdateThatFailsTakesNothingFromAnothers) {
   struct Stops : optim::Optimizer {
     explicit Stops(std::function<void()> f) : Optimizer("Stops", {.learning_rate = .5}) {
@@ -188,7 +188,7 @@ TEST(GradientFaults, AnUpdateThatFailsTakesNothingFromAnothers) {
     };
     EXPECT_THROW(optimizer.update(failing, 1), OutOfMemory);
   };
-  fail(a, [&] { fail(b, [] {}); });  // neither
+  fail(a, [&] { fail(b, [] {}); });  // neither counts
   EXPECT_EQ(optimizer.num_update(), 0);
   fail(a, [&] { optimizer.update(b, 1); });
   EXPECT_EQ(optimizer.num_update(), 1);
@@ -213,7 +213,7 @@ TEST(GradientFaults, NothingIsAddedToASum) {
       EXPECT_THAT(message_of<Error>([&] { backward(p); }),
                   AllOf(HasSubstr("f32(3,) on " + to_string(pair[0])), HasSubstr("is a sum over"),
                         HasSubstr("Trainer::step(), update() or discard()")));
-      trainer.step(1);  // the sum is as it was
+      trainer.step(1);  // the sum is unchanged
       EXPECT_EQ(first_of_each(p), Values(2, -2));
       p.zero_grad();
       backward(p);
@@ -374,7 +374,7 @@ TEST(GradientFaults, ACutPlanThatFailedHalfwayLeavesStaleGradients) {
     return all;
   };
   const std::vector<Values> before = weights();
-  // Gradients with hooks are written as soon as they are there.
+  // Gradients with hooks are written at once.
   for (const auto& [name, p] : net.parameters())
     autograd::set_grad_hook(p.data(), [first = name.starts_with("0.")] {
       if (first) throw Error("halfway");

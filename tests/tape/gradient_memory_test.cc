@@ -1,4 +1,4 @@
-// Whose memory gradients have: each its own.
+// Each gradient has its own memory.
 #include <functional>
 
 #include <locus/core/autograd.h>
@@ -99,7 +99,7 @@ TEST(GradientMemory, BackwardGivesEachLeafItsOwn) {
       }
 }
 
-// A gradient in a graph does not keep its variable alive for ever.
+// A gradient in a graph does not keep its variable alive.
 TEST(GradientMemory, ARecordedGradientGoesWithItsVariable) {
   for (Context c : contexts()) {
     std::weak_ptr<Storage> variable, gradient;

@@ -1,5 +1,5 @@
-// Gradients of the elementwise ops over the whole range of each dtype, against slopes in long
-// double: neither they nor their steps may overflow or vanish where value and gradient fit.
+// Gradients of elementwise ops over each dtype's range, against slopes in long double. If value and
+// gradient fit, no intermediate step may overflow or vanish.
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -32,7 +32,7 @@ Limits limits(DType d) {
   return {std::numeric_limits<double>::max(), 0x1p-1022, 0x1p-53};
 }
 
-// All finite numbers of 16 bits; of the others powers of 2 and irregular numbers between them.
+// All finite 16-bit numbers; for other dtypes powers of 2 and irregular numbers between them.
 std::vector<double> all_of(DType d) {
   std::vector<double> all{0};
   const auto add = [&](double v) {
@@ -57,8 +57,8 @@ std::vector<double> all_of(DType d) {
   return all;
 }
 
-// What a gradient may differ from dy * slope by: `units` roundings of it, and of dy * `scale` for
-// slopes that are sums or come from a rounded result.
+// The tolerance of a gradient against dy * slope: `units` roundings of the gradient, and of dy *
+// `scale` for slopes that are sums or come from a rounded result.
 struct Case {
   const char* name;
   std::function<Tensor(const Tensor&)> op;
@@ -147,7 +147,7 @@ std::vector<Case> cases() {
   };
 }
 
-// Gradients `got` of head gradients `dy`, where `value` and dy * `slope` fit. `rounded`: a slope
+// Checks gradients `got` of head gradients `dy` if `value` and dy * `slope` fit. `rounded`: a slope
 // below the least normal number may be rounded to its dtype.
 void expect_slopes(DType d, const std::vector<double>& got, double dy, const auto& value,
                    const auto& slope, const auto& text, Real scale, Real units, bool rounded) {
@@ -201,7 +201,7 @@ struct Pair {
   Tensor (*op)(const Operand&, const Operand&);
   std::function<Real(Real, Real)> value, dx, dy;
   Real units = 16;
-  bool reads_result = false;  // dy, which is as far off as a result that vanishes
+  bool reads_result = false;  // dy is as inaccurate as a result that vanishes
 };
 
 TEST_P(GradientRange, OfBinaryOpsIsThatOfTheirDtype) {
@@ -220,7 +220,7 @@ TEST_P(GradientRange, OfBinaryOpsIsThatOfTheirDtype) {
        [](Real x, Real y) { return y * std::pow(x, y - 1); },
        [](Real x, Real y) { return std::pow(x, y) * std::log(x); }, 1000, true},
   };
-  // Of every power of 2 and sign with every other, but for f64, which takes each tenth.
+  // Pairs of powers of 2 of both signs: every power for f16, every 40th for f64, else every 4th.
   std::vector<double> line{0, 1, -1, 2, .5, 1.37, -2.5};
   const int step = d == f64 ? 40 : d == f16 ? 1 : 4;
   for (int e = int(std::log2(limits(d).least)); e < int(std::log2(limits(d).greatest)); e += step)
@@ -281,7 +281,7 @@ TEST_P(GradientRange, OfXlogyByASubnormalNumberIsThatOfItsDtype) {
   }
 }
 
-// The terms of sums over broadcast axes may be too large for f16, where the sums are not.
+// The terms of sums over broadcast axes may be too large for f16, although the sums fit.
 TEST_P(GradientRange, OfBroadcastOperandsIsThatOfSumsOfF32) {
   const DType d = GetParam();
   if (d != f16 && d != bf16) GTEST_SKIP() << "terms have the dtype of the gradient";

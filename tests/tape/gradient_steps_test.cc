@@ -1,5 +1,4 @@
-// Gradients in 16 bits that are made of several steps, with values and head gradients at which the
-// steps leave the range of f16: they are those of f64.
+// 16-bit gradients of several steps equal those of f64, although the steps leave the range of f16.
 #include <cmath>
 #include <functional>
 #include <string>

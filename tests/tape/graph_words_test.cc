@@ -1,4 +1,4 @@
-// What errors say about tensors that are in no graph.
+// Errors about tensors that are in no graph.
 #include <locus/core/autograd.h>
 #include <locus/core/kernel.h>
 #include <locus/core/op.h>

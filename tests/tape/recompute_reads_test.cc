@@ -1,4 +1,4 @@
-// What a recomputed function reads beside its inputs is what it was at the first run, or an error.
+// If data that a recomputed function reads changed since the first run, backward() throws.
 #include <functional>
 
 #include <locus/core/autograd.h>
@@ -207,7 +207,7 @@ TEST(RecomputeReads, AFrozenParameterMayNotBeWrittenBeforeBackward) {
   }
 }
 
-// Training does not read running statistics, which later passes step before backward() comes.
+// Training does not read running statistics, which later passes step before backward().
 TEST(RecomputeReads, LaterPassesMayStepRunningStatistics) {
   for (Context c : contexts()) {
     nn::BatchNorm norm;

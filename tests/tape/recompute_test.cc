@@ -1,4 +1,4 @@
-// Stretches of a network that backward() runs again.
+// Parts of a network that backward() runs again.
 #include <locus/core/recompute.h>
 
 #include <locus/core/amp.h>
@@ -120,7 +120,7 @@ TEST(Recompute, KeepsTheInputsAlone) {
       const autograd::Record record;
       const Tensors y = f(Tensors{x});
       wait_all();
-      memory_pool(c).release_cached();  // finds what was freed and is idle now
+      memory_pool(c).release_cached();  // frees what is idle
       return memory_pool(c).stats().in_use - before;
     };
     const auto plain = held(deep);

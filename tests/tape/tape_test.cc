@@ -197,7 +197,7 @@ TEST(Tape, GradComputesOnlyWhatLeadsToItsVariables) {
   const int before = exps();
   EXPECT_EQ(floats(autograd::grad(z, {middle})[0]), (std::vector<float>{3, 3, 3}));
   EXPECT_EQ(exps(), before + 1);                                      // not exp's
-  EXPECT_EQ(floats(autograd::grad(middle, {x})[0]), floats(exp(x)));  // whose graph is still there
+  EXPECT_EQ(floats(autograd::grad(middle, {x})[0]), floats(exp(x)));  // exp's graph still exists
 }
 
 // x^2 with a gradient by ops and one that is not differentiable.
@@ -266,7 +266,7 @@ TEST(Tape, AWrongGradientIsNamedWithWhatToWrite) {
   EXPECT_THAT(text(constant), testing::HasSubstr(".gradient<&f>(keep)"));
 }
 
-// x + 1 with a gradient that tells where it was asked for.
+// x + 1 with a separate gradient for heads, which counts its calls.
 int at_heads = 0;
 Tensors same_gradient(const Saved&, std::span<const Tensor> dout) { return {dout[0]}; }
 Tensors same_at_head(const Saved& s, std::span<const Tensor> dout) {
@@ -292,7 +292,7 @@ TEST(Tape, AHeadsGradientIsNotMadeForAnOpThatDoesWithout) {
   const auto gradients = [&] { return floats(x.grad()); };
   recorded(next).backward();
   EXPECT_EQ(at_heads, 1);
-  EXPECT_EQ(fills(), 1);  // its own
+  EXPECT_EQ(fills(), 1);  // from same_at_head
   EXPECT_EQ(gradients(), (std::vector<float>{1, 1}));
   recorded(next).backward({.head_gradient = x});
   EXPECT_EQ(gradients(), (std::vector<float>{1, 2}));
@@ -303,7 +303,7 @@ TEST(Tape, AHeadsGradientIsNotMadeForAnOpThatDoesWithout) {
     y = next();
     return y * 3;
   });
-  autograd::backward({y, z}, {.retain_graph = true});  // a head and a step on the way
+  autograd::backward({y, z}, {.retain_graph = true});  // a head and an intermediate step
   EXPECT_EQ(gradients(), (std::vector<float>{4, 4}));
   autograd::backward({y, y}, {.retain_graph = true});  // twice a head
   EXPECT_EQ(gradients(), (std::vector<float>{2, 2}));

@@ -1,4 +1,4 @@
-// What savers leave in a folder of checkpoints, and what they leave alone.
+// Which files savers leave in a checkpoint folder.
 #include <unistd.h>
 
 #include <algorithm>

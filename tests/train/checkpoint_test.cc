@@ -1,4 +1,4 @@
-// Checkpoints: whole or not at all, and what does not fit touches nothing.
+// Checkpoints are loaded completely or not at all.
 #include <locus/nn/checkpoint.h>
 
 #include <sys/resource.h>
@@ -99,8 +99,8 @@ TEST_F(Checkpoint, BringsBackNetworkNumbersAndRandomNumbers) {
   }
 }
 
-// A run with all that a run has: dropout, running statistics, an optimizer with states and a
-// schedule, a shuffled loader with random transforms.
+// A run with dropout, running statistics, an optimizer with states and a schedule, and a shuffled
+// loader with random transforms.
 template <class Loader, class Options>
 class Training {
  public:
@@ -112,7 +112,7 @@ class Training {
     trainer_->set_schedule(optim::FactorScheduler({.step = 2, .factor = .9, .base_lr = .01}));
   }
   checkpoint::Parts parts() { return {net_, *trainer_, loader_}; }
-  // Trains for so many more steps, in as many epochs as that takes.
+  // Trains for `steps` more steps, over as many epochs as needed.
   std::vector<double> run(int steps) {
     std::vector<double> losses;
     while (steps > 0) {
@@ -213,7 +213,7 @@ TEST_F(Checkpoint, OneThatIsDamagedIsSkippedAndNamed) {
       [&] { fs::remove(at(2) / "manifest.json"); },
       [&] { fs::resize_file(at(2) / "manifest.json", 20); },
       [&] { std::ofstream(at(2) / "manifest.json") << "{\"format\": \"another\"}"; },
-      [&] {  // opens, and cannot be read
+      [&] {  // opens, but cannot be read
         fs::remove(at(2) / "manifest.json");
         fs::create_directory(at(2) / "manifest.json");
       },

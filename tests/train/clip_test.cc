@@ -162,7 +162,7 @@ TEST(Clip, SaysWhatDoesNotFit) {
   EXPECT_THROW(multi_clip_norm({ones({2}, cpu(1))}, ones({1}, f64), 1), ContextMismatch);
 }
 
-// Gradients clipped in a step, as it runs and compiled.
+// Clips gradients in an eager and in a compiled step.
 TEST(Clip, WorksInsideACompiledStep) {
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
@@ -209,7 +209,7 @@ TEST(Gradients, AreThoseOfParametersThatHaveOne) {
   EXPECT_THAT(message_of<Error>([&] { nn::gradients(net); }), HasSubstr("'0.weight'"));
 }
 
-// Three steps of 4 samples, split over the contexts: norms, and the weights at the end.
+// Norms and final weights of three steps of 4 samples, split over the contexts.
 struct Clipped {
   Values norms, weights;
 };
@@ -291,7 +291,7 @@ TEST(TrainerClipGlobalNorm, SaysWhatDoesNotFit) {
   EXPECT_THROW(trainer.clip_global_norm(1, 4, NAN), ValueError);
 }
 
-// What is wrong comes in a second launch, behind one that could be done.
+// The error is in a second launch, after a valid one.
 TEST(Clip, ChecksAllBeforeItWritesAny) {
   for (const Context c : distinct_contexts()) {
     const Tensor a = full({2}, 10), b = full({4}, 10, {c, f64});

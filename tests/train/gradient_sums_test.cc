@@ -1,4 +1,4 @@
-// Replicas' gradients that are summed while backward() runs.
+// Replicas' gradients summed while backward() runs.
 #include <functional>
 #include <string>
 
@@ -20,7 +20,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using Values = std::vector<double>;
 
-// Two buckets and a part of one.
+// Two and a half buckets.
 struct Net {
   explicit Net(const Group& g, bool overlap) : where(g.contexts()) {
     random::seed(3);
@@ -121,7 +121,7 @@ TEST(GradientSums, ASecondBackwardInAStepIsAnErrorUpToDiscard) {
   }
 }
 
-// Their own threads go on with what the Error of one has stopped.
+// Training continues after one thread's Error.
 TEST(GradientSums, OnThreadsTooTrainingGoesOnFromThere) {
   for (const Group& g : some()) {
     Net n(g, true);
@@ -181,7 +181,7 @@ TEST(GradientSums, NewMultipliersLeaveThoseThatAreUnderWay) {
     n.load();
     n.forward_backward(0);
     n.net.parameters()[0].second.set_lr_mult(.5);
-    n.trainer->states();  // goes by them
+    n.trainer->states();  // applies the new multipliers
     for (int i = 1; i < g.size(); ++i) n.forward_backward(i);
     for (const auto& [name, p] : n.net.parameters()) {
       const Tensors grads = p.list_grad();
@@ -251,7 +251,7 @@ TEST(GradientSums, GoesOnWithNewContextsAndEndsWithTheTrainer) {
   EXPECT_EQ(values(grads[0]), values(grads[1]));
   n.trainer.reset();
   n.backward(false);
-  n.backward(false);  // nobody counts
+  n.backward(false);  // no trainer counts them
 }
 
 TEST(GradientSums, ATrainerThatEndsLeavesThoseOfItsSuccessor) {
@@ -287,7 +287,7 @@ TEST(GradientSums, ACompiledStepIsTheSame) {
           return l;
         },
         *n.trainer);
-    Net again(g, true);  // draws what the eager one drew
+    Net again(g, true);  // draws the same numbers
     for (int i = 0; i < 4; ++i) {
       again.load();
       Tensors in = again.x;

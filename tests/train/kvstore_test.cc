@@ -1,4 +1,4 @@
-// KVStore against what MXNet 1.9.1 gives for the same calls.
+// KVStore against MXNet 1.9.1's results for the same calls.
 #include <locus/core/autograd.h>
 #include <locus/nn/kvstore.h>
 #include <locus/ops/collective.h>
@@ -195,7 +195,7 @@ TEST_P(KVStoreOf, StatesGoFromStoreToStore) {
               HasSubstr("'b/mom' is cpu(0) (3,) f32"));
 }
 
-// An optimizer that has no room for its states at first.
+// An optimizer without memory for its states at first.
 struct NoRoomAtFirst : optim::SGD {
   using SGD::SGD;
   mutable bool full = true;

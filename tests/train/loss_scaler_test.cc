@@ -82,7 +82,7 @@ TEST(LossScaler, KnowsTrainersApartWhereverTheyLie) {
     }
     l.backward();
   };
-  for (int i = 0; i < 2; ++i) {  // the second lies where the first did
+  for (int i = 0; i < 2; ++i) {  // the second reuses the first's address
     trainer.emplace(parameters, optim::SGD());
     backward();
     EXPECT_TRUE(scaler.step(*trainer, 1));
@@ -155,7 +155,7 @@ TEST(LossScaler, AnUpdateThatFoundNoMemoryCanBeMadeAgain) {
   }
 }
 
-// Two trainers, by gradients of one pass; `bad` is which of them has one that is infinite.
+// Two trainers with gradients of one pass; `bad` tells which has an infinite one.
 struct Two {
   nn::Parameter a{"a.weight", {2}}, b{"b.weight", {2}};
   nn::Trainer first, second;

@@ -73,7 +73,7 @@ TEST(CompositeEvalMetric, CountsInAllOrNone) {
   both.add(metric::create("acc"));
   both.add(metric::create("ce"));
   both.update(array({1}), array({{.1f, .9f}}));
-  EXPECT_THROW(both.update(array({0, 1}), array({0, 1})), ShapeError);  // not for cross-entropy
+  EXPECT_THROW(both.update(array({0, 1}), array({0, 1})), ShapeError);  // invalid for cross-entropy
   EXPECT_EQ(both.get_metric(0).get().second, 1);
   both.update(array({0}), array({{.1f, .9f}}));
   EXPECT_EQ(both.get_metric(0).get().second, .5);
@@ -286,7 +286,7 @@ TEST(PearsonCorrelation, OfUpdatesOrOfAll) {
     };
     for (const auto& [from, to] : {std::pair{0, 10}, {10, 13}, {13, 40}}) {
       macro.update(x(Slice(from, to)), y(Slice(from, to)));
-      // Joined across contexts, too.
+      // Joins values across contexts.
       micro.update(x(Slice(from, to)).as_in_context(cpu(0)),
                    y(Slice(from, to)).as_in_context(cpu(0)));
       if (to == 10) continue;
@@ -351,7 +351,7 @@ TEST(Metrics, AreCreatedByName) {
               testing::HasSubstr("TopKAccuracy"));
 }
 
-// The host does not wait in update().
+// update() does not wait.
 TEST(Metrics, CountWithoutWaiting) {
   for (Context c : test::contexts()) {
     const Tensor labels = array({1, 0}, c), scores = array({{.2f, .8f}, {.3f, .7f}}, c);

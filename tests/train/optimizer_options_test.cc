@@ -1,4 +1,4 @@
-// Optimizers' options, names and rates.
+// Options, names and rates of optimizers.
 #include <cmath>
 
 #include <locus/core/autograd.h>
@@ -114,7 +114,7 @@ TEST(Optimizers, RefuseRatesThatAreNoneBeforeTheyCountAnUpdate) {
   EXPECT_THROW(ftrl.set_learning_rate(0), ValueError);  // it would divide by it
 }
 
-// A product of 10^6 momenta, in as many steps as one of few.
+// Multiplying 10^6 momenta takes no longer than a few.
 TEST(Optimizers, NadamGoesOnFromAnyStepAtOnce) {
   const auto schedule = [](const optim::NadamOptions& o, int64_t t) {
     optim::Nadam nadam(o);

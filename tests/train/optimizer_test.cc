@@ -1,4 +1,4 @@
-// The optimizers over many steps beside plain loops in f64, and as they are replayed.
+// Optimizers over many steps against loops in f64, eager and replayed.
 #include <cmath>
 #include <functional>
 
@@ -46,7 +46,7 @@ std::function<std::shared_ptr<optim::Optimizer>()> maker(const O& optimizer) {
 void mix(double& mean, double decay, double v) { mean = decay * mean + (1 - decay) * v; }
 double sign(double v) { return v > 0 ? 1 : v < 0 ? -1 : 0; }
 
-// With learning rate .01 and weight decay .1.
+// Learning rate .01, weight decay .1.
 constexpr double kRate = .01, kDecay = .1;
 
 std::vector<Case> cases() {
@@ -179,7 +179,7 @@ TEST(Optimizers, FollowTheirFormulasStepByStep) {
     }
 }
 
-// 100 steps of training while the learning rate changes, as they run, compiled, or captured.
+// 100 steps with changing learning rates, eager, compiled or captured.
 enum class How { runs, compiled, captured };
 std::vector<Values> train(Context c, const Case& each, DType d, How how) {
   random::seed(3);
@@ -245,7 +245,7 @@ TEST(Optimizers, WithMasterCopiesTooAreReplayedAsTheyRun) {
       EXPECT_EQ(train(c, adam, d, How::compiled), train(c, adam, d, How::runs)) << name(d);
 }
 
-// lars_update's other momentum is MXNet's, corrected when the learning rate changes.
+// lars_update's second momentum is MXNet's, corrected when the learning rate changes.
 TEST(Optimizers, LARSMomentumIsCorrectedWhenTheRateChanges) {
   nn::Parameter p("weight", {1, 2}, {.dtype = f64});
   p.initialize(init::Constant(3));
@@ -294,7 +294,7 @@ struct Fading : optim::Optimizer {
     use<SGDUpdate>(sgd_update, [](SGDUpdate& u, int64_t t) { u.lr /= static_cast<double>(t); });
   }
 };
-// The same, by an update of its own.
+// The same with its own update().
 struct OwnFading : optim::Optimizer {
   OwnFading() : Optimizer("OwnFading", {.learning_rate = 1}) {}
   void update(optim::ParameterGroup& group, double rescale) override {

@@ -1,4 +1,4 @@
-// Training on several contexts, whose Trainer shards or not.
+// Training on several contexts, with or without a sharding Trainer.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,7 @@
 
 namespace locus::test {
 
-// Two to four contexts of the host, and of GPUs.
+// Two to four contexts of the host, and two or four GPUs.
 inline std::vector<Group> sharding_groups() {
   std::vector<Group> all{Group(hosts(2)), Group(hosts(3)), Group(hosts(4))};
   if (num_gpus() >= 2) all.emplace_back(gpus(2));
@@ -28,7 +28,7 @@ inline std::vector<Group> sharding_groups() {
   return all;
 }
 
-// Layers of different sizes; batches of 12 samples, of all contexts together.
+// Layers of different sizes; batches of 12 samples over all contexts.
 class Training {
  public:
   Training(const Contexts& where, const nn::TrainerOptions& options,
@@ -79,7 +79,7 @@ class Training {
     net.reset_ctx(where);
   }
 
-  // Of the first replica of each; all are equal, bit by bit.
+  // Each first replica; all are equal, bit by bit.
   Outcome outcome() const {
     Outcome o;
     for (const auto& [name, p] : net.parameters()) {

@@ -1,4 +1,3 @@
-// A compiled step of training that is moved.
 #include <locus/nn/train_step.h>
 
 #include <locus/core/base/text.h>
@@ -19,7 +18,7 @@ namespace {
 
 using Values = std::vector<double>;
 
-// The trainer, the loss scaler and the recordings of a step stay its own when it is moved.
+// A moved step keeps its trainer, loss scaler and recordings.
 TEST(TrainStep, MovesWithItsRecordings) {
   for (const Context c : contexts())
     for (const bool scaled : {false, true}) {

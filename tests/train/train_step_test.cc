@@ -1,4 +1,4 @@
-// A compiled step of training beside the same step as it runs: equal bit by bit.
+// A compiled training step equals the eager step bit by bit.
 #include <locus/core/autograd.h>
 #include <locus/nn/train_step.h>
 #include <locus/ops/random.h>
@@ -73,7 +73,8 @@ TEST(TrainStep, EqualsTheStepAsItRuns) {
     }
 }
 
-// Gradients of two batches summed, and clipped, before the update; loss of the function's own.
+// Sums and clips the gradients of two batches before the update; the function computes its own
+// loss.
 Outcome accumulate(Context c, bool compiled) {
   random::seed(9);
   nn::Sequential net = make_net(0);
@@ -190,7 +191,7 @@ TEST(TrainStep, SeesParametersThatWereReplacedMultipliersAndLoadedValues) {
   }
 }
 
-// What happens at each of some steps that are told to backward, or not, before them.
+// The log of steps with the listed backward() calls before each.
 std::vector<std::string> steps(Context c, bool ignore_stale, bool compiled) {
   nn::Dense a(2, {}, {.in_units = 2}), b(2, {}, {.in_units = 2});
   a.initialize(init::One(), c);
@@ -225,7 +226,7 @@ std::vector<std::string> steps(Context c, bool ignore_stale, bool compiled) {
     log.push_back(testing::PrintToString(values(a.parameter("weight").data())));
     log.push_back(testing::PrintToString(values(b.parameter("weight").data())));
   }
-  EXPECT_LE(step.compiled().recorded(), 6u);  // once for each, and two anew: counts are apart then
+  EXPECT_LE(step.compiled().recorded(), 6u);  // 4 patterns, 2 again: counts differ
   return log;
 }
 
@@ -274,7 +275,7 @@ TEST(TrainStep, AnInitializerMayNotCallTheStepThatNeedsIt) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(values(step(x)), Values(2, 2));
 }
 
-// The sum over two replicas, by the program or by what is compiled, is made once a backward().
+// The sum over two replicas is made once per backward(), by the program or by compiled code.
 TEST(TrainStep, GradientsAreSummedOnceWhoeverSumsThem) {
   if (num_gpus() == 1) GTEST_SKIP() << "needs no GPU, or two: pageable memory is not recorded";
   const Contexts places = num_gpus() > 1 ? gpus(2) : Contexts{cpu(0), cpu(1)};
@@ -307,7 +308,7 @@ TEST(TrainStep, GradientsAreSummedOnceWhoeverSumsThem) {
   EXPECT_EQ(updating.compiled().recorded(), 2u) << "of gradients that are summed, or not";
 }
 
-// Halved by the program, they are still the sum.
+// The program halves the sums.
 TEST(TrainStep, SummedGradientsMayBeChanged) {
   nn::Parameter p("x", {2}, {.init = init::Zero()});
   p.initialize(init::Zero(), {cpu(0), cpu(1)});

@@ -1,4 +1,4 @@
-// A Trainer whose gradients are summed by a KVStore, and a KVStore that updates by itself.
+// A Trainer that sums gradients with a KVStore, and a KVStore that updates without a Trainer.
 #include <locus/core/autograd.h>
 #include <locus/nn/kvstore.h>
 
@@ -72,13 +72,13 @@ TEST(TrainerKVStore, SeesWhatTheProgramWritesIntoParameters) {
     step();  // -1.5 - 1
     EXPECT_EQ(values(x.data()), Values(10, 94.5));
     EXPECT_EQ(trainer.states()[2].second.context(), cpu(0));
-    x.cast(f64);  // with states that are new
+    x.cast(f64);  // with new states
     step();
     EXPECT_EQ(values(x.data()), Values(10, 93.5));
   }
 }
 
-// Else they would be one value of the store.
+// They would share one value of the store.
 TEST(TrainerKVStore, TwoParametersOfOneNameAreRefused) {
   const nn::Parameter a = two("a"), b = two("b");
   const optim::SGD sgd({.learning_rate = 1});
@@ -86,7 +86,7 @@ TEST(TrainerKVStore, TwoParametersOfOneNameAreRefused) {
                 nn::Trainer({{"x", a}, {"x", b}}, sgd, through("local"));
               }),
               HasSubstr("two parameters have one name, among x, x"));
-  nn::Trainer({{"x", a}, {"y", a}}, sgd, through("local"));  // one that is shared
+  nn::Trainer({{"x", a}, {"y", a}}, sgd, through("local"));  // a shared parameter
   nn::Trainer({{"x", a}, {"x", b}}, sgd);
 }
 
@@ -239,7 +239,7 @@ TEST(TrainerKVStore, IsNotCompiled) {
   EXPECT_EQ(values(x.data(cpu(1))), Values(10, -2));
 }
 
-// What replaces a trainer that updates on its store.
+// Replaces a trainer that updates on its store.
 TEST(KVStoreWithoutATrainer, UpdatesTheReplicasOfANetworkAsATrainerDoes) {
   for (const auto& pair : pairs())
     for (const optim::Optimizer& o : optimizers())

@@ -1,4 +1,4 @@
-// What a Trainer's training goes on from.
+// The states from which a Trainer continues.
 #include <memory>
 
 #include <locus/core/autograd.h>
@@ -24,7 +24,7 @@ using test::backward;
 using testing::HasSubstr;
 using Values = std::vector<double>;
 
-// A network that trains on c, as it runs or compiled.
+// A network that trains on c, eager or compiled.
 struct Training {
   nn::Sequential net;
   std::unique_ptr<nn::Trainer> trainer;
@@ -69,7 +69,7 @@ TEST(Trainer, GoesOnFromAFileAsIfItHadNotStopped) {
         first.net.save_parameters(weights);
         first.trainer->save_states(states);
         first.run(5);
-        second.run(3);  // and what is recorded is used again
+        second.run(3);  // and reuses its recordings
         second.net.load_parameters(weights);
         second.trainer->load_states(states);
         EXPECT_EQ(second.trainer->num_update(), 7);
@@ -80,7 +80,7 @@ TEST(Trainer, GoesOnFromAFileAsIfItHadNotStopped) {
       }
 }
 
-// A network of Denses, or of their parts on these contexts, that is trained by Adam.
+// A network of Denses, or of their parts on these contexts, trained by Adam.
 struct InParts {
   nn::Sequential net;
   std::unique_ptr<nn::Trainer> trainer;
@@ -205,7 +205,7 @@ TEST(Trainer, PartsThatWereNotUpdatedAlikeKeepTheirOwnCountsAndStates) {
   }
   for (size_t i = 0; i < 2; ++i)
     EXPECT_EQ(test::values(theirs[i].data()), test::values(mine[i].data()));
-  // And of the whole they are alike again.
+  // States of the whole join the parts again.
   NamedTensors whole = trainer_of(parts()).states();
   whole[1].second = array({7});
   trainer.set_states(whole);
@@ -283,7 +283,7 @@ TEST(Trainer, StatesThatDoNotFitAreRefusedAndNothingIsTouched) {
               HasSubstr("/nowhere/x.states"));
 }
 
-// Five steps, of which the third and fourth leave b alone, without and with a stop in between.
+// Five steps. The third and fourth skip b, without and with a stop in between.
 TEST(Trainer, FrozenParametersKeepTheirStatesInFilesToo) {
   for (Context c : test::contexts()) {
     SCOPED_TRACE(to_string(c));

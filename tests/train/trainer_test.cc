@@ -169,12 +169,12 @@ TEST(Trainer, DiscardsBeforeThereAreValuesAndWhereReplicasWereReplaced) {
                       optim::SGD({.learning_rate = 1}));
   trainer.discard();
   x.initialize(init::Zero(), {cpu(0), cpu(1)});
-  trainer.discard();  // its shape is not known
+  trainer.discard();  // its shape is unknown
   x.infer_shape({2});
   frozen.initialize();
   frozen.set_grad_req(GradReq::null);
   backward(x);
-  trainer.discard();  // one has no values still
+  trainer.discard();  // one still has no values
   late.initialize();
   late.set_grad_req(GradReq::null);
   const auto expect_stale = [&] {
@@ -193,7 +193,7 @@ TEST(Trainer, DiscardsBeforeThereAreValuesAndWhereReplicasWereReplaced) {
   for (const Tensor& t : x.list_data()) EXPECT_EQ(test::values(t), Values(2, -2 - 3));
 }
 
-// Two contexts with half the batch each take the same steps as one with all of it.
+// Two contexts with half the batch each take the same steps as one context with the whole batch.
 TEST(Trainer, DataParallelTrainingEqualsOneContext) {
   const auto train = [](const Contexts& contexts) {
     random::seed(11);
@@ -229,7 +229,7 @@ TEST(Trainer, DataParallelTrainingEqualsOneContext) {
   for (Context c : test::contexts()) EXPECT_NEAR(train(c), one, 1e-3);
 }
 
-// Adam's first steps are of the learning rate's size, however large gradients are.
+// Adam's first steps have the size of the learning rate for any gradient.
 TEST(Trainer, CountsTheUpdatesOfEachParameter) {
   for (Context c : test::contexts())
     for (const bool compiled : {false, true}) {
@@ -310,7 +310,7 @@ TEST(Trainer, AScheduleIsTakenAwayWithoutAskingIt) {
   EXPECT_EQ(test::values(a.data()), Values{-1});
 }
 
-// What is lost on the way to an update is not lost for the program.
+// A failed update does not lose the gradients.
 TEST(Trainer, AnUpdateThatFailsCanBeTriedAgain) {
   struct FailsOnce : optim::SGD {
     FailsOnce() : SGD({.learning_rate = 1}) {}
@@ -339,7 +339,7 @@ TEST(Trainer, ParametersThatCannotBeUpdatedLeaveReplicasOfTheOthersEqual) {
   nn::Parameter a("a", {2}, {.init = init::One()}), b("b", {2}, {.init = init::One()});
   for (const nn::Parameter& p : {a, b}) p.initialize(init::One(), {cpu(0), cpu(1)});
   nn::Trainer trainer({{"a", a}, {"b", b}}, optim::Ftrl());
-  a.set_lr_mult(0);  // which Ftrl does not take
+  a.set_lr_mult(0);  // Ftrl rejects this
   for (nn::Parameter* const p : {&a, &b}) backward(*p);
   EXPECT_THROW(trainer.step(1), ValueError);
   EXPECT_EQ(test::values(a.data(cpu(1))), Values(2, 1));

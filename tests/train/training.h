@@ -1,4 +1,3 @@
-// What the tests of training share.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +27,7 @@ inline void backward(const nn::Parameter& p) {
   }
 }
 
-// The step that nn::TrainStep compiles, as it runs.
+// The step that nn::TrainStep compiles.
 Tensor eager_step(auto& net, const auto& loss, nn::Trainer& trainer, const Tensor& x,
                   const Tensor& y) {
   Tensor l;
@@ -41,13 +40,13 @@ Tensor eager_step(auto& net, const auto& loss, nn::Trainer& trainer, const Tenso
   return l;
 }
 
-// What a training run leaves, to be compared bit by bit.
+// The results of a training run, to be compared bit by bit.
 struct Outcome {
   std::vector<std::vector<double>> losses, parameters;
   friend bool operator==(const Outcome&, const Outcome&) = default;
 };
 
-// They differ by at most `limit` of the largest entry that is expected.
+// Differences are at most `limit` times the largest expected entry.
 inline void expect_close(const std::vector<double>& got, const std::vector<double>& expected,
                          double limit, const std::string& what) {
   ASSERT_EQ(got.size(), expected.size()) << what;

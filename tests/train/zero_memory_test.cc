@@ -1,4 +1,4 @@
-// What a Trainer with zero keeps where, in memory, in files and in what is compiled.
+// Where a Trainer with zero keeps data, in memory, files and recordings.
 #include <locus/nn/trainer.h>
 
 #include <locus/nn/checkpoint.h>
@@ -34,7 +34,7 @@ std::vector<size_t> in_use(const Group& g) {
   std::vector<size_t> all;
   wait_all();
   for (const Context c : g) {
-    memory_pool(c).release_cached();  // finds what was freed and is idle by now
+    memory_pool(c).release_cached();  // frees what is idle
     all.push_back(memory_pool(c).stats().in_use);
   }
   return all;
@@ -106,7 +106,6 @@ TEST(ZeroMemory, AReleasedGradientSaysSo) {
   EXPECT_EQ(values(p.grad(cpu(1))), Values(6, 1));
 }
 
-// In a place of its own it stays.
 TEST(ZeroMemory, AGradientWithAPlaceIsNotReleased) {
   nn::Parameter p("p", {3}, {.init = init::Zero()});
   p.initialize(init::Zero(), {cpu(0), cpu(1)});
@@ -162,7 +161,7 @@ TEST(ZeroMemory, AFileGoesOnWithAnyStageOnAnyContexts) {
           EXPECT_EQ(again[i].first, saved[i].first);
           EXPECT_EQ(values(again[i].second), values(saved[i].second)) << saved[i].first;
         }
-        // On the same contexts the rest is bit-equal, whatever the stages.
+        // On the same contexts, later steps are bit-equal for any stages.
         Training third(from.where, {.zero = to.zero}, o);
         third.run(3);
         third.trainer->load_states(path);
@@ -187,7 +186,7 @@ TEST(ZeroMemory, ACheckpointGoesOnToo) {
   }
 }
 
-// Of a parameter that was frozen when it was loaded.
+// The parameter is frozen when it is loaded.
 TEST(ZeroMemory, StatesOfFrozenParametersAreLoaded) {
   const auto train = [&](int zero, bool stops) {
     Training t(hosts(3), {.zero = zero});
@@ -209,7 +208,7 @@ TEST(ZeroMemory, StatesOfFrozenParametersAreLoaded) {
   EXPECT_EQ(train(2, true), expected);
 }
 
-// As tests/train/gradient_sums_test.cc does: one function of all replicas.
+// As in tests/train/gradient_sums_test.cc: one function of all replicas.
 TEST(ZeroMemory, ACompiledStepIsTheSame) {
   for (const Group& g : sharding_groups()) {
     const optim::Adam adam({.learning_rate = .01});

@@ -1,4 +1,4 @@
-// A Trainer that keeps states, and gradients, once for all replicas beside one that does not.
+// A Trainer that shards states and gradients, against one that does not.
 #include <locus/core/accumulate.h>
 #include <locus/core/autograd.h>
 #include <locus/nn/trainer.h>
