@@ -42,7 +42,7 @@ if [ "$GTEST_SHARD_INDEX" = 0 ] && [ -z "${LOCUS_EMULATED_GPUS-}" ]; then
 fi
 echo "[==========] 0 tests from 0 test suites ran. (0 ms total)"
 PROGRAM
-# counts STATUS TESTS COUNTS WHY: what test.sh counts, and how often it says WHY.
+# counts STATUS TESTS COUNTS WHY [TIMES]: what test.sh counts, and how often it says WHY.
 counts() {
   STATUS=$1 TESTS=$2 run "$clone/scripts/test.sh" --no-cuda --build "$clone/build"
   says "== $3"
