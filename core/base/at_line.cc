@@ -20,6 +20,13 @@ size_t line_of(std::string_view text) {
   return ends ? begin : text.npos;
 }
 
+// Inline functions of headers are compiled with the user's code.
+bool is_users(Caller from) {
+  const std::string_view file = from.file ? from.file : "";
+  const auto in = [&](const char* folder) { return file.find(folder) != file.npos; };
+  return !file.empty() && !from.in_library && !in("/include/locus/") && !in("/include/c++/");
+}
+
 }  // namespace
 
 std::string without_line(const std::string& text) { return text.substr(0, line_of(text)); }
@@ -30,8 +37,8 @@ std::string line_in(const std::string& text) {
 }
 
 std::string with_line(const std::string& text, Caller from) {
-  const bool is_users = from.file && !from.in_library;
-  return is_users && line_of(text) == text.npos ? text + kBegin + to_string(from) + ")" : text;
+  return is_users(from) && line_of(text) == text.npos ? text + kBegin + to_string(from) + ")"
+                                                      : text;
 }
 
 void rethrow_at(Caller from) {

@@ -9,7 +9,7 @@
 namespace locus {
 
 // Appends the line to the text. A text that ends with a line is unchanged, so that the innermost
-// line of the user's code stays. Lines of Locus itself are never appended.
+// line of the user's code stays. Lines of Locus and of the standard library are never appended.
 std::string with_line(const std::string& text, Caller from);
 std::string without_line(const std::string& text);
 std::string line_in(const std::string& text);  // " (at train.cc:152)", or ""

@@ -4,15 +4,18 @@
 #include <functional>
 
 #include <locus/core/base/text.h>
+#include <locus/core/compile.h>
 #include <locus/core/group.h>
 #include <locus/core/io.h>
 #include <locus/core/kernel.h>
 #include <locus/nn/block.h>
 #include <locus/nn/containers.h>
+#include <locus/nn/data.h>
 #include <locus/nn/layers.h>
 #include <locus/nn/parameter.h>
 #include <locus/ops/collective.h>
 #include <locus/ops/create.h>
+#include <locus/ops/matmul.h>
 #include <locus/ops/operand.h>
 #include "tests/support/contexts.h"
 
@@ -106,6 +109,33 @@ TEST(AtLine, IsThatInAForwardOfTheUsers) {
       if (hybridized) net.hybridize();
       net(ones({2}));
     });
+}
+
+TEST(AtLine, IsThatInAFunctionOfTheUsers) {
+  const Tensor x = ones({2, 3});
+  expect_line<ShapeError>([&](unsigned& line) {
+    Compiled squared([&](const Tensors& in) {
+      line = __LINE__ + 1;
+      return Tensors{dot(in[0], in[0])};
+    });
+    squared({x});
+  });
+  expect_line<ShapeError>([&](unsigned& line) {
+    const data::Transform bad([&](const Tensor& a, const data::Draw&) {
+      line = __LINE__ + 1;
+      return dot(a, a);
+    });
+    data::DataLoader loader({x, ones({2})}, {.batch_size = 2, .transform = bad});
+    *loader.begin();
+  });
+}
+
+// A function object that a std::function calls does so from a line of the standard library.
+TEST(AtLine, IsNotOneOfAHeader) {
+  EXPECT_EQ(with_line("x: no", {"/usr/include/c++/12/bits/invoke.h", 61}), "x: no");
+  EXPECT_EQ(with_line("x: no", {"/home/me/include/locus/nn/train_step.h", 39}), "x: no");
+  EXPECT_EQ(with_line("x: no", {"/home/me/locus/main.cc", 39}),
+            "x: no (at /home/me/locus/main.cc:39)");
 }
 
 TEST(AtLine, IsThatOfTheCallWithMixedInputs) {
