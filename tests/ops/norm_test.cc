@@ -377,7 +377,7 @@ TEST(Norm, SaysWhatItDoesNotTake) {
   EXPECT_THAT(text([&] { group_norm(x, g, b, {.num_groups = 4}); }),
               HasSubstr("expected num_groups that divides the 6 channels, got 4"));
   EXPECT_THAT(text([&] { batch_norm(x, four, four, four, four); }),
-              HasSubstr("expected parameters of shape (6,), one a channel of axis 1, got (4,)"));
+              HasSubstr("expected parameters of shape (6,), one per channel of axis 1, got (4,)"));
   EXPECT_THROW(layer_norm(x, g, b), ShapeError);
   EXPECT_THROW(layer_norm(x, four, four, {.axis = 3}), ShapeError);
   EXPECT_THROW(instance_norm(x, g, b, {.axis = 0}), ShapeError);

@@ -199,7 +199,7 @@ TEST(GradientSums, OneReplicasBackwardAfterTheSumIsAnError) {
     const Values before = n.parameters();
     EXPECT_THAT(
         message_of<Error>([&] { n.trainer->step(4); }),
-        AllOf(HasSubstr("are sums already"), HasSubstr("written that on " + to_string(g[1]))));
+        AllOf(HasSubstr("are sums already"), HasSubstr("written the gradient on " + to_string(g[1]))));
     EXPECT_EQ(n.parameters(), before);
     n.step();
     EXPECT_NE(n.parameters(), before);
