@@ -70,9 +70,13 @@ bool CompiledEntry::fits(const Tensors& in, const Mode& mode) const {
 }
 
 bool CompiledEntry::same_key(const CompiledEntry& other) const {
+  const auto same_fresh = [](const auto& a, const auto& b) {
+    return a.leaf == b.leaf && a.fresh == b.fresh;
+  };
   return other.mode_ == mode_ &&
          std::ranges::equal(inputs_, other.inputs_,
-                            [](const Input& a, const Input& b) { return same_key(a, b); });
+                            [](const Input& a, const Input& b) { return same_key(a, b); }) &&
+         std::ranges::equal(asked_, other.asked_, same_fresh);
 }
 
 bool CompiledEntry::as_fresh() const {

@@ -120,6 +120,28 @@ TEST(Compiled, KeepsTheKeysUsedLast) {
   EXPECT_EQ(f.recorded(), 4u);
 }
 
+TEST(Compiled, CountsTheFreshnessOfGradientsAmongItsKeys) {
+  const Tensor w = ones({2});
+  w.attach_grad();
+  const auto backward = [&] {
+    Tensor y;
+    {
+      const autograd::Record record;
+      y = w * 3;
+    }
+    y.backward();
+  };
+  Compiled f([w](const Tensors& in) { return Tensors{in[0] * (autograd::fresh_grad(w) ? 2 : 5)}; },
+             {.keys = 1});
+  for (int i = 0; i < 2; ++i) {
+    backward();
+    EXPECT_EQ(values(f({ones({1})})[0]), Values{2});
+    autograd::mark_used(w);
+    EXPECT_EQ(values(f({ones({1})})[0]), Values{5});
+  }
+  EXPECT_EQ(f.recorded(), 4u);
+}
+
 TEST(Compiled, DrawsTheNumbersThatEagerRunsWouldDraw) {
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
