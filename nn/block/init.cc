@@ -172,6 +172,7 @@ MSRAPrelu::MSRAPrelu(const MSRAPreluOptions& options)
                                     .factor_type = options.factor_type,
                                     .magnitude = 2 / (1 + options.slope * options.slope)})) {
   check("init::MSRAPrelu", options.factor_type);
+  options::expect("init::MSRAPrelu", "slope", options.slope, options::finite);
 }
 Orthogonal::Orthogonal(const OrthogonalOptions& options)
     : Initializer("orthogonal", {options.scale, static_cast<double>(options.rand_type)},
@@ -181,7 +182,9 @@ Orthogonal::Orthogonal(const OrthogonalOptions& options)
 }
 Bilinear::Bilinear() : Initializer("bilinear", {}, &bilinear) {}
 LSTMBias::LSTMBias(double forget_bias)
-    : Initializer("lstmbias", {forget_bias}, lstm_bias_fill(forget_bias)) {}
+    : Initializer("lstmbias", {forget_bias}, lstm_bias_fill(forget_bias)) {
+  options::expect("init::LSTMBias", "forget_bias", forget_bias, options::finite);
+}
 Constant::Constant(double value) : Initializer("constant", {value}, constant_fill(value)) {}
 Zero::Zero() : Initializer("zero", {}, constant_fill(0)) {}
 One::One() : Initializer("one", {}, constant_fill(1)) {}

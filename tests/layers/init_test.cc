@@ -42,6 +42,8 @@ TEST(Init, RefusesOptionsOutOfRangeByName) {
   named("init::Xavier: rnd_type 99", [&] { init::Xavier({.rnd_type = type}); });
   named("init::Xavier: factor_type 3", [&] { init::Xavier({.factor_type = factor}); });
   named("init::MSRAPrelu: factor_type 3", [&] { init::MSRAPrelu({.factor_type = factor}); });
+  named("init::MSRAPrelu: slope", [] { init::MSRAPrelu({.slope = INFINITY}); });
+  named("init::LSTMBias: forget_bias", [] { init::LSTMBias(NAN); });
   named("init::Orthogonal: rand_type 99", [&] { init::Orthogonal({.rand_type = type}); });
   named("init::mine: fill is empty", [] { init::Initializer("mine", {}); });
 }
