@@ -15,8 +15,8 @@
 //   }
 //
 // Every rank makes the same collective calls in the same order. A single process, or a process
-// before init(), is rank 0 of 1: all calls work and cost nothing. Threads of a process make calls
-// one at a time (MPI_THREAD_SERIALIZED). Unusual cases: "Details" at the end.
+// before init(), is rank 0 of 1: all calls work, without MPI. Threads of a process must take turns
+// to call (MPI_THREAD_SERIALIZED). Unusual cases: "Details" at the end.
 #pragma once
 
 #include <functional>
@@ -29,13 +29,13 @@
 namespace locus::cluster {
 
 // Joins the ranks that mpirun or srun started. Call init() first: it divides a host's CPUs among
-// its ranks, unless the launcher bound the ranks or LOCUS_NUM_THREADS and LOCUS_PIN=0 override it.
-// Later calls do nothing.
+// its ranks, unless the launcher did. LOCUS_PIN=0 and LOCUS_NUM_THREADS override parts of that.
+// Once ranks have joined, later calls do nothing.
 //
 // Waits for all ranks for 25 s, or for LOCUS_CLUSTER_TIMEOUT if that is longer. If a rank is
 // missing then, this process prints a message and exits with status 1, because MPI cannot continue.
-// Throws Error if LOCUS_CLUSTER_TIMEOUT is not a number from 1 to 1000000, if several ranks were
-// started but the build has no MPI, or if MPI does not find them.
+// Throws Error if LOCUS_CLUSTER_TIMEOUT is not a whole number from 1 to 1000000, if several ranks
+// were started but the build has no MPI, or if MPI does not find them.
 void init();
 
 // The number of processes that mpirun or srun started, also before init(). 1: no launcher.
@@ -58,10 +58,10 @@ void barrier(Caller = Caller::here());
 
 // Reduces the tensors over all ranks, element by element, in place. Every rank passes the same
 // number of tensors, of equal shapes, dtypes and device types (cpu and cpu_pinned count as one).
-// Tensors that share a context on one rank share a context on all. One call with many tensors is
-// faster than many calls. On the host f16 and bf16 are summed in f32, and max and min propagate
-// NaN. NCCL decides on GPUs, and the host does not wait for it. Not differentiable. DTypeError for
-// bool_ and for the mean of integers, Error for recorded tensors, CaptureError in compiled code.
+// Tensors that share a context on one rank share a context on all. On the host f16 and bf16 are
+// summed in f32, and max and min propagate NaN. On GPUs NCCL's rules hold, and the host does not
+// wait. Not differentiable. DTypeError for bool_ and for the mean of integers, Error for recorded
+// tensors, CaptureError in compiled code.
 void all_reduce(const Tensors& tensors, ReduceOp op = ReduceOp::sum, Caller = Caller::here());
 double all_reduce(double value, ReduceOp op = ReduceOp::sum, Caller = Caller::here());
 // Writes rank root's values into the tensors of every rank. Any dtype.
@@ -92,7 +92,7 @@ void on_root(const std::function<void()>& f, Caller = Caller::here());
 //   - MPI connects the ranks, and sums tensors on the host and on emulated GPUs. NCCL sums on real
 //     GPUs, in stream order, if the build has NCCL.
 //   - Results are the same bits on every rank, and in every run with the same number of ranks.
-//   - The ledger and the profiler show copies within this rank, not transfers between ranks.
+//   - TransferLog and the profiler show copies within this rank, not those between ranks.
 
 // Mismatched calls
 //   - Rank 0 compares the ranks' calls before anything is sent. If calls differ, every rank throws
@@ -113,9 +113,9 @@ void on_root(const std::function<void()>& f, Caller = Caller::here());
 //     waits for it throws a DeviceError that names it. If rank 0 is missing, ranks that wait for
 //     rank 0 throw after twice that time plus 2 s. Then the cluster has failed: each later
 //     collective call throws DeviceError, even if the call has other errors.
-//   - If a rank ends by a signal, by an uncaught exception or with a status other than 0, all ranks
-//     end, and the failing rank is named.
+//   - If a rank ends by a signal (srun: with --kill-on-bad-exit), by an uncaught exception, with a
+//     status other than 0 or before the others, all ranks end, and the failing rank is named.
 //   - Status 128 + SIGINT or 128 + SIGTERM is for stopped programs. If all ranks end with that
-//     status, they end as with status 0.
+//     status, none is aborted.
 
 }  // namespace locus::cluster
