@@ -1,4 +1,4 @@
-// Checkpoints: save the whole state of a training run on disk. If the run stops or is killed, a new
+// Checkpoints: save the parts of a training run on disk. If the run stops or is killed, a new
 // process loads the newest checkpoint and continues with the same numbers. The functions read and
 // write the parts that the caller owns. Unusual cases: "Details" at the end.
 //
@@ -42,7 +42,8 @@ std::optional<Loaded> load(const std::string& directory, const Parts& parts,
 // --- Details ---
 
 // The program that loads
-//   - It has networks with the same parameters, the same optimizer, and a loader of the same data.
+//   - It makes the same networks, optimizer and loader, with the same options. It sets options
+//     again, also a learning rate that set_learning_rate() changed.
 //   - load() refuses a part with the state of another model, and names the difference.
 
 // Writing
@@ -58,12 +59,12 @@ std::optional<Loaded> load(const std::string& directory, const Parts& parts,
 //   - If a network has no shapes yet, the Trainer's states are checked against the network's state
 //     in the checkpoint.
 //   - A checkpoint has one value for all replicas of a parameter. If replicas differ, as in running
-//     statistics of BatchNorm, it is the mean (nn/block.h).
+//     statistics of BatchNorm, it is the mean.
 
 // Several ranks (core/cluster.h)
 //   - All ranks call save() and load(), on a folder that all of them see.
 //   - Rank 0 writes while the others wait. All ranks read.
-//   - Another number of ranks may load a checkpoint. Keep the batch_size of all ranks together.
+//   - Another number of ranks may load a checkpoint. The total batch_size must stay the same.
 //   - All ranks get rank 0's random numbers. For other numbers, call random::seed() after load().
 //   - If one rank fails, every rank throws.
 

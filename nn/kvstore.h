@@ -1,6 +1,7 @@
 // KVStore: values by key, as in MXNet. Contexts and ranks push tensors to a key and pull its value.
 // The store owns its values: init() and push() copy. One thread at a time may call a store. Calls
-// enqueue work. They wait only for values on the host. Unusual cases: "Details" at the end.
+// enqueue work. They wait only for values on the host and, in a dist store, for the other ranks.
+// Unusual cases: "Details" at the end.
 //
 //   auto kv = kvstore::create("device");
 //   kv->init("w", zeros({2, 3}));
@@ -12,7 +13,8 @@
 //   for (const auto& [name, p] : net.parameters()) kv->init(name, p.list_data()[0]);
 //   ...                                                      // in each step: backward(), and
 //   for (const auto& [name, p] : net.parameters())
-//     kv->pushpull(name, p.list_grad(), p.list_data());      // sum, update, copy to the replicas
+//     if (p.grad_req() != GradReq::null)                     // sum, update, copy to the replicas:
+//       kv->pushpull(name, p.list_grad(), p.list_data());
 //
 // Types:
 //   local             values and sums are on the host
@@ -112,8 +114,8 @@ class KVStore : NonCopyable {
     set_optimizer(std::make_shared<O>(std::move(optimizer)), rescale_grad);
   }
   void set_rescale_grad(double v);  // ValueError unless finite and > 0
-  // Multiplies the key's learning rate and weight decay; both factors are 1 unless set. ValueError
-  // unless finite and >= 0.
+  // Sets factors of the key's learning rate and weight decay; 1 unless set. ValueError unless
+  // finite and >= 0.
   void set_multipliers(const Key& key, double lr_mult, double wd_mult);
   bool is_update_on_kvstore() const { return optimizer_ != nullptr; }
   const std::shared_ptr<optim::Optimizer>& optimizer() const { return optimizer_; }  // may be null
@@ -177,12 +179,13 @@ std::shared_ptr<KVStore> create(std::string_view type = "local");
 
 // Errors
 //   - A call checks all its arguments before it writes.
-//   - ValueError for an unknown type or key, a key that exists already, numbers and strings as keys
+//   - ValueError for an unknown type or key, a key that exists already, keys of two types
 //   - ShapeError, DTypeError; ContextMismatch for a push from contexts that collectives cannot sum
 //   - Error for lists of different lengths, empty lists, a pull into a recorded tensor
 //   - All ranks of a dist store make the same calls in the same order, else Error on every rank.
-//   - In a dist store every rank throws the errors of init(), push(), pushpull() and broadcast().
-//     Errors of other calls are thrown on their rank only.
+//   - In a dist store every rank throws what init(), push(), pushpull() and broadcast() find wrong
+//     in their arguments. Errors of an optimizer or updater, and of other calls, are thrown on
+//     their rank only.
 //   - If an optimizer or an updater throws in push(), earlier keys of the call have been updated.
 
 }  // namespace locus::kvstore

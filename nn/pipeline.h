@@ -1,9 +1,9 @@
 // Pipeline: a network that is cut into stages, for training on several contexts. Each stage has its
 // own context. The stages work on different parts of a batch at the same time.
-// forward_backward() cuts the batch into microbatches and adds up their gradients. Training equals
-// that of one Sequential of all layers. The pipeline shares its stages with the caller. One thread
-// at a time may call it. The calling thread enqueues all work and does not wait. Unusual cases:
-// "Details" at the end.
+// forward_backward() cuts the batch into microbatches and adds up their gradients. Training gives
+// the results of one Sequential of all layers, to rounding. The pipeline shares its stages with the
+// caller. One thread at a time may call it. That thread enqueues all work and waits only for copies
+// from and to the host. Unusual cases: "Details" at the end.
 //
 //   nn::Pipeline pipe({stage0, stage1}, gpus(2), {.microbatches = 8});
 //   pipe.initialize(init::Xavier());                    // each stage on its context
@@ -27,10 +27,10 @@ namespace locus::nn {
 // The order of a pipeline's passes: see Details.
 enum class Schedule : uint8_t { gpipe, one_f1b };
 
-constexpr int kMostMicrobatches = 1 << 20;  // each has passes to order
+constexpr int kMostMicrobatches = 1 << 20;  // limits the length of order()
 
 struct PipelineOptions {
-  // 1 to kMostMicrobatches. More microbatches make the bubble smaller and each pass less efficient.
+  // 1 to kMostMicrobatches. More microbatches make the bubble and each pass smaller.
   int microbatches = 8;
   Schedule schedule = Schedule::one_f1b;
 };
@@ -52,14 +52,14 @@ class Pipeline : public Block {
 
   // Computes the gradients of the sum of all losses into the parameters' grad(). With GradReq::add
   // they are added. Returns the losses (batch,), on the last context. The batch is axis 0 of data
-  // and label. loss_fn gives one loss per sample. Errors before anything is computed:
+  // and label. loss_fn is called for each microbatch. Errors before anything is computed:
   //   ValueError       fewer samples than microbatches, or an empty loss_fn
   //   ShapeError       another number of labels than of samples
-  //   Error            data or a label that waits for a gradient, which it would not get; a
-  //                    parameter that is not initialized
+  //   Error            data or a label that needs a gradient, which it would not get; a parameter
+  //                    that initialize() has not reached
   //   ContextMismatch  a stage that is initialized elsewhere
-  // ShapeError if loss_fn returns another shape than (batch,). ContextMismatch if it returns losses
-  // on another context than its operands'. Details say what state an error leaves.
+  // ShapeError unless loss_fn returns one loss per sample of the microbatch. ContextMismatch if it
+  // returns losses on another context than its operands'. Details say what state an error leaves.
   Tensor forward_backward(const Tensor& data, const Tensor& label, const LossFunction& loss_fn,
                           Caller = Caller::here());
 
@@ -69,10 +69,10 @@ class Pipeline : public Block {
   // Initializes each stage on its context.
   void initialize(const init::Initializer& global = init::Uniform(), const InitializeOptions& = {},
                   Caller = Caller::here());
-  // Parameters have the names of one Sequential of all layers, here and in files. Files of the
-  // uncut network load. A stage that is a Sequential counts as its layers.
+  // parameters() and files have the names of one Sequential of all layers. Files of the uncut
+  // network load. A stage that is a Sequential counts as its layers.
 
-  // The share of a step's time in which a stage is idle.
+  // The share of a step that a stage idles if all passes take equally long.
   double bubble() const { return bubble(stages(), options_.microbatches); }
   static double bubble(int stages, int microbatches) {
     return static_cast<double>(stages - 1) / (microbatches + stages - 1);
@@ -128,11 +128,11 @@ class Pipeline : public Block {
 //   - BatchNorm uses the statistics of each microbatch. Its running statistics are updated by each
 //     microbatch in turn.
 //   - Dropout draws for each microbatch, in the order of the schedule. The numbers are the same in
-//     every run, but differ from those of the whole batch and of the other schedule.
+//     every run. They may differ from those of the whole batch and of the other schedule.
 
 // Schedules: the order of a stage's forward (F) and backward (B) passes. Example: the first of 2
 // stages, 4 microbatches
-//   gpipe    F0 F1 F2 F3 B0 B1 B2 B3   (Huang et al., 2019, who go backward from the last one)
+//   gpipe    F0 F1 F2 F3 B0 B1 B2 B3   (Huang et al., 2019; theirs goes backward in reverse)
 //   one_f1b  F0 F1 B0 F2 B1 F3 B2 B3   (PipeDream-flush; Narayanan et al., 2021)
 // If passes take equally long, each of p stages is idle for (p - 1) / (m + p - 1) of the time with
 // both schedules (bubble()). gpipe keeps the activations of all m microbatches. one_f1b keeps at
@@ -141,11 +141,12 @@ class Pipeline : public Block {
 // Contexts and copies
 //   - GPUs, also emulated ones, compute at the same time. Contexts of the host compute one after
 //     the other.
-//   - Activations and gradients are copied between stages. Parts of a batch are copied if it is on
-//     another context. A TransferLog shows these copies at the line that calls forward_backward().
+//   - Activations and gradients are copied between stages. A batch on another context is copied:
+//     data in parts, the label as a whole. A TransferLog shows these copies at the line that calls
+//     forward_backward().
 //   - Several pipelines of the same blocks, on other contexts, are replicas: a Trainer sums their
-//     gradients (nn/planned.h). With TrainerOptions::overlap and several microbatches,
-//     forward_backward() throws Error.
+//     gradients (nn/planned.h). Replicas with TrainerOptions::overlap need microbatches = 1.
+//     Otherwise forward_backward() throws Error, at the latest in the second step.
 //   - A compiled function may call forward_backward() (nn/train_step.h).
 
 // After an error while forward_backward() computes

@@ -38,9 +38,10 @@ class Planned : public Block {
   // Errors: those of Plan::check(), and those of cut stages (see Details).
   Planned(const Sequential& layers, const Plan& plan, Caller = Caller::here());
 
-  // Like Pipeline::forward_backward, also after an exception. Computes the gradients of the sum of
-  // all losses into the parameters' grad(). Returns the losses (batch,), on the last stage's first
-  // context. data and label may be on any contexts.
+  // Like Pipeline::forward_backward, also after an exception. ValueError for fewer samples than
+  // replicas times microbatches. A cut stage checks parameters where they are used. Computes the
+  // gradients of the sum of all losses into the parameters' grad(). Returns the losses (batch,), on
+  // the last stage's first context. data and label may be on any contexts.
   Tensor forward_backward(const Tensor& data, const Tensor& label, const LossFunction& loss_fn,
                           Caller = Caller::here());
   // Predictions of the first replica, on the last stage's first context.
@@ -67,11 +68,12 @@ class Planned : public Block {
 
 // Differences from the Sequential
 //   - BatchNorm and Dropout treat each replica's microbatch as a batch (nn/pipeline.h).
-//   - With SyncBatchNorm and several replicas, forward_backward() throws Error. Run the network by
-//     net.on_replicas(xs) instead.
+//   - With SyncBatchNorm and several replicas, forward_backward() throws Error. Run the
+//     Sequential by its on_replicas(xs) instead.
 
 // Threads
-//   - One thread per replica enqueues the replica's work (parallel()), unless the call is captured.
+//   - One thread per replica enqueues the replica's work (parallel()), unless the call is
+//     recorded (core/compile.h). Inside parallel() or recompute(), several replicas are an Error.
 //   - All of these threads call loss_fn.
 //   - With these threads, Dropout draws separate numbers for each replica (core/generator.h). A
 //     compiled step draws other numbers.
@@ -79,15 +81,16 @@ class Planned : public Block {
 // Cut stages
 //   - Dense layers are cut in pairs: first a ColumnParallelDense, then a RowParallelDense. Each
 //     pair needs one sum between contexts in each direction.
-//   - A Dense without a partner is a row that takes the whole input. If the Dense is the first to
-//     flatten its input, it is a column with gathered results instead.
+//   - A Dense without a partner is a row that takes the whole input. If it is the stage's first
+//     Dense and flattens, it is a column with gathered results instead.
 //   - Activate may stand between and beside Dense layers. Flatten may too, but not within a pair.
-//   - ValueError for another layer. ShapeError for fewer units than contexts.
+//   - ValueError for another layer. ShapeError for a column with fewer units, or a row with
+//     fewer inputs, than contexts.
 
 // Layers
 //   - Layers are shared with the Sequential, except cut layers.
-//   - A cut layer has its own parameters. Their names and, in files, their shapes are those of the
-//     Sequential's Dense layer. The constructor copies dtype, grad_req and multipliers.
+//   - A cut layer has its own parameters. In files their names and shapes are those of the
+//     Sequential's Dense layer. The constructor copies dtype, grad_req and multipliers, no values.
 //   - ValueError for a cut layer that shares parameters with another layer.
 
 }  // namespace locus::nn

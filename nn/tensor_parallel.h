@@ -35,7 +35,7 @@ struct ColumnParallelDenseOptions {
 };
 struct RowParallelDenseOptions {
   bool use_bias = true;
-  // false: every context has the whole input and takes its part; nothing is moved
+  // false: every context has the whole input and takes its part of it
   bool input_is_parallel = true;
   int64_t in_units = 0;  // of the whole weight; 0: taken from the first input
   std::optional<init::Initializer> weight_initializer = {};
@@ -66,7 +66,7 @@ class ParallelDense : public Block {
 };
 
 // A Dense whose units are cut. Input: equal tensors on all contexts. Result: (N, units_i) on
-// context i, or (N, units) on every context with gather_output.
+// context i, or (N, units) on every context with gather_output; without flatten (..., units).
 class ColumnParallelDense : public ParallelDense {
  public:
   ColumnParallelDense(int64_t units, const Contexts& contexts, const Activation& activation = {},
@@ -79,8 +79,8 @@ class ColumnParallelDense : public ParallelDense {
 };
 
 // A Dense whose inputs are cut. Input: (..., in_i) on context i, as a ColumnParallelDense returns
-// them. Result: (..., units) on every context. The bias lives on the first context and is added
-// once, before the sum.
+// them, or without input_is_parallel the whole (..., in) on every context. Result: (..., units) on
+// every context. The bias lives on the first context and is added once, before the sum.
 class RowParallelDense : public ParallelDense {
  public:
   RowParallelDense(int64_t units, const Contexts& contexts, const Activation& activation = {},
@@ -95,8 +95,8 @@ class RowParallelDense : public ParallelDense {
 // --- Details ---
 
 // Parameters (nn/parameter.h)
-//   - Each context has its part of the weight as a separate parameter, "weight.0", "weight.1", ...
-//     A Trainer never sums parts.
+//   - Each context has its part of the weight as a separate parameter, "weight.0", "weight.1", ...;
+//     on one context "weight". A Trainer never sums parts.
 //   - If a length does not divide by the number of contexts, the first parts are one longer.
 //   - Initial values are the parts of the values that a Dense draws from the same seed.
 //   - Parts stay on their contexts; the contexts given to initialize() do not matter.
@@ -107,15 +107,15 @@ class RowParallelDense : public ParallelDense {
 //   - Equal results on n contexts are n tensors, each with its own gradient.
 //   - Compute the loss from ONE of the equal results. A sum of the losses of all n has n times the
 //     gradient.
-//   - The gradient of an input on one context is only that context's term. The whole gradient is
+//   - The gradient of one of equal inputs is only that context's term. The whole gradient is
 //     the sum over contexts. The backward of broadcast(), or of the all_reduce of the layer before,
 //     computes this sum.
 
 // Errors
 //   - the errors of Group for the contexts
-//   - ShapeError for fewer units or inputs than contexts, and for inputs that fit neither each
-//     other nor the weight
-//   - DTypeError for an input of another dtype than the weight
+//   - ShapeError for a column with fewer units, or a row with fewer inputs, than contexts, and for
+//     inputs that do not fit each other or the weight
+//   - DTypeError for an input of another dtype than the weight, outside an amp::Scope
 //   - Error if the number of inputs is not the number of contexts
 //   - ContextMismatch for an input on another context
 

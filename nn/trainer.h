@@ -1,8 +1,8 @@
 // Trainer: updates a set of parameters with an optimizer. If a parameter has replicas on several
-// contexts, step() sums their gradients first, and the replicas stay equal.
-// The trainer shares the parameters and owns the optimizer's states. It can be moved, not copied.
-// One thread at a time may call it. With one rank, step() enqueues work and does not wait for the
-// devices. Unusual cases: "Details" at the end.
+// contexts, step() sums their gradients first, and the replicas stay equal. The trainer shares the
+// parameters and owns the optimizer's states. It can be moved, not copied. One thread at a time may
+// call it. With one rank and no kvstore on the host, step() does not wait for the devices. Unusual
+// cases: "Details" at the end.
 //
 //   nn::Trainer trainer(net.parameters(), optim::SGD({.learning_rate = .1}));
 //   { autograd::Record record;  loss = loss_fn(net(x), y); }
@@ -41,7 +41,7 @@ struct TrainerOptions {
   //   0  each context keeps the optimizer's states of its replicas and updates its replicas
   //   1  only the owner keeps the states, including f32 masters; the owner updates the weight,
   //      which is then copied to the other replicas
-  //   2  as 1; only the owner keeps the summed gradient
+  //   2  as 1; the other replicas' gradients are released
   int zero = 0;
   // If set, step() and allreduce_grads() push all gradients to this store (nn/kvstore.h) and pull
   // the sums. The keys are the names in `parameters`. Error if two names are equal. ValueError
@@ -113,7 +113,7 @@ class Trainer {
   void set_schedule(optim::LRScheduler s, Caller = Caller::here());
   int64_t num_update() const;
 
-  // The state of training except the parameters' values, by the names in `parameters`:
+  // The optimizer's states and counts, without its options, by the names in `parameters`:
   //   "0.weight/mean"    a state of the optimizer: the trainer's own tensor
   //   "0.weight/count"   the number of updates: a copy
   //   "optimizer:Adam"   num_update(): a copy
@@ -142,7 +142,7 @@ class Trainer {
 // --- Details ---
 
 // Parameters
-//   - All replicas of a parameter are on the host, or all on one kind of device: ContextMismatch.
+//   - ContextMismatch unless a parameter's replicas are all on the host or on one kind of device.
 //     Different parameters may live on different contexts (a network across GPUs).
 //   - Parameters with grad_req null are skipped. Their states are kept for when grad_req changes
 //     back.
@@ -153,7 +153,8 @@ class Trainer {
 // Summed gradients
 //   - With grad_req add, backward() after the sum throws Error, until the update, discard() or
 //     zero_grad().
-//   - If a sum fails halfway, gradients count as used, and gradients with grad_req add become 0.
+//   - If a sum in step() or allreduce_grads() fails halfway, gradients count as used, and gradients
+//     with grad_req add become 0.
 //     The next backward() writes new gradients.
 
 // Updates that fail
@@ -168,7 +169,8 @@ class Trainer {
 //     backward(), throw Error.
 //   - If a batch makes no step, call discard(). A second backward() before step() or discard()
 //     throws Error. From then on step() throws Error until discard().
-//   - A backward() that fails may have written some gradients.
+//   - A backward() that fails may have written some gradients. If its sum fails, step() throws
+//     Error until discard().
 //   - A compiled step always overlaps. With several ranks the option has no effect.
 
 // zero
@@ -177,10 +179,10 @@ class Trainer {
 //     (ops/collective.h).
 //   - Only the owner has the summed gradient. Between allreduce_grads() and update(), read and
 //     change the gradient there. The other replicas' gradients count as used.
-//   - After zero_grad() a step throws Error. With stage 0 it would update by 0.
+//   - After the sum and zero_grad(), step() throws Error; with stage 0 the sum is 0.
 //   - Stage 2 returns the memory of the other replicas' gradients to the pool. Until backward()
-//     writes these gradients again, grad() throws Error. Gradients in memory of the user's or of a
-//     recording (attach_grad(), compiled networks) keep it. Gradients with grad_req add start from
+//     writes these gradients again, grad() throws Error. Memory from attach_grad(place) or of
+//     a compiled network is kept. Gradients with grad_req add start from
 //     0 again.
 //   - Files are the same for every stage and number of contexts. A rank shards over its own
 //     contexts, not over ranks.
@@ -188,7 +190,7 @@ class Trainer {
 // Compiled code (core/compile.h, nn/train_step.h) may call step(), allreduce_grads(), update() and
 // clip_global_norm(). These throw CaptureError:
 //   - update_if_finite(), discard(), states(), set_states(), save_states() and load_states()
-//   - step() and allreduce_grads() with a kvstore, with zero = 2, and with several ranks
+//   - step() and allreduce_grads() with a kvstore, zero = 2 or several ranks
 //   - clip_global_norm() for parameters with replicas, in a Capture (core/capture.h)
 
 // Several ranks (core/cluster.h), each with any number of replicas
@@ -202,8 +204,9 @@ class Trainer {
 //   - If one rank fails a check, every rank throws.
 
 // Before step(), update(), update_if_finite() and clip_global_norm() write, ranks compare
-//   - the trainer, the arguments, the optimizer's name, the parameters' multipliers, the number of
-//     updates, and the learning rate (of a schedule: the last update's)
+//   - the trainer, the numbers among the arguments, which gradients are new, the optimizer's name,
+//     the parameters' multipliers, the number of updates, and the learning rate (of a schedule: the
+//     last update's)
 //   - If an update failed on one rank alone, the next step therefore throws Error on every rank; go
 //     on from a checkpoint.
 //   - The optimizer's other options and the loss scaler's options are not compared.
