@@ -6,8 +6,9 @@
 //   graph.replay();                // computes y; each replay reads x anew
 //
 // A Capture records this thread's calls on the context's current stream. Operations that cannot be
-// replayed throw CaptureError: host reads, waits, copies from pageable memory, ops marked
-// no_capture, and work on a context that the thread does not capture.
+// replayed throw CaptureError: host reads, waits, copies to or from other memory except
+// non-blocking ones with cpu_pinned(), ops marked no_capture, and work on a context that is not
+// captured.
 //
 // Threads: one thread uses a Capture. One thread at a time uses a Graph. Threads may capture at the
 // same time.
@@ -45,7 +46,7 @@ class Capture : NonCopyable {
   explicit Capture(Context c);
   ~Capture();  // without end(): drops the recording
 
-  // CaptureError if the device refuses the recorded work, which is then dropped.
+  // Throws, and drops the recording, if the device refuses the work: CaptureError or OutOfMemory.
   Graph end();
 
  private:
@@ -55,7 +56,8 @@ class Capture : NonCopyable {
 // For ops.
 namespace capture {
 
-// Device memory of the recording on c: `bytes` bytes, which `fill` writes before each replay.
+// Device memory of the recording on c: `bytes` bytes, copied from what `fill` gives before each
+// replay.
 const void* slot(Context c, size_t bytes, std::function<void(void*)> fill);
 
 }  // namespace capture
@@ -76,12 +78,13 @@ Live<T> live(Context c, auto source) {
 //   - Recorded work allocates from the graph's own memory, so addresses stay fixed. The memory is
 //     the graph's alone until the graph is destroyed. stats() counts it.
 //   - The graph keeps tensors from outside alive. Eager work on these tensors is ordered with a
-//     replay as with one op that reads and writes all of them.
+//     replay as with one op that reads and writes what the graph does.
 //   - Contents of results are undefined before the first replay.
 
 // Host-side values are frozen at recording time: multipliers of an optimizer's parameters, the
-// batch size, the precision of matrix products and the mode (training or not). Values that ops take
-// through live() are read anew at each replay: random keys and learning rates. So n replays draw
+// batch size, the mode (training or not) and, in a CUDA graph, the precision of matrix products.
+// Values that ops take through live() are read anew at each replay: random keys and the numbers of
+// updates, such as learning rates. So n replays draw
 // the same random numbers as n eager runs.
 
 }  // namespace locus

@@ -1,7 +1,7 @@
-// Compiled records a function of tensors at its first call and replays it at later calls.
-// A replay skips inference, dispatch and allocation. On GPUs it launches CUDA graphs, in which
-// independent calls run in parallel. Results are the same bits as uncompiled. A Compiled owns its
-// recordings and their memory. Any thread may call it; concurrent calls run one after another.
+// Compiled records a function of tensors at its first call and replays it at later calls. A replay
+// skips inference and dispatch, and allocates only results. On GPUs it launches CUDA graphs, whose
+// branches run in parallel. Results are the same bits as uncompiled. A Compiled and graphs of its
+// results own its recordings. Any thread may call it; concurrent calls run one by one.
 //
 //   Compiled f([w](const Tensors& in) { return Tensors{relu(dot(in[0], w))}; });
 //   Tensor y = f({x})[0];   // runs the function and records it
@@ -25,7 +25,7 @@ struct CompileOptions {
 
 // One recorded call: a kernel launch of an op, or a copy.
 struct CompiledCall {
-  std::string op;               // "copyto" for a copy
+  std::string op;               // "copyto" for a copy to or from a GPU
   Context context;              // enqueues the call
   Context from, to;             // ends of a copy; otherwise both are `context`
   std::string operands;         // "f32(64,784) > f32(64,256)"; for a copy "gpu(0) to gpu(1)"
@@ -38,11 +38,12 @@ struct CompiledCall {
   double us = 0;       // run alone or, if it needs peers, with them: the least of a few runs
 };
 
-// Each call copies its inputs to buffers, replays, and copies the results to new memory: one
-// batched copy per context each way. Inputs that the function writes are copied back. Each replay
-// reads anew: random keys, learning rates and the contents of captured tensors. All other host-side
-// values are frozen at recording time: numbers, branches, and which tensors were captured. To carry
-// state to the next call, write in place: s += y. After s = s + y, replays read the recorded s.
+// Each call copies its inputs to buffers, replays, and copies the results to new memory: per
+// context each way, one batched copy of dense tensors. Inputs that the function writes are copied
+// back. Each replay reads anew: random keys, learning rates, update counts and the contents of
+// captured tensors. Other host-side values are frozen: numbers, branches, which tensors
+// were captured. To carry state to the next call, write in place: s += y. After s = s + y, replays
+// read the recorded s.
 class Compiled {
  public:
   using Function = std::function<Tensors(const Tensors&)>;
@@ -50,12 +51,12 @@ class Compiled {
   explicit Compiled(Function f, const CompileOptions& options = {});
   Compiled(Compiled&&) noexcept;
   Compiled& operator=(Compiled&&) noexcept;
-  ~Compiled();  // waits for replays; returns the memory to the contexts' pools
+  ~Compiled();  // waits for replays; frees recordings that no graph holds
 
   // Runs and records the function, or replays a recording. Returns results in new memory.
   Tensors operator()(const Tensors& in, Caller from = Caller::here());
 
-  // The calls of the most recently used recording, in order, then the calls of its gradient.
+  // Calls of the recording used last, as they are enqueued; then those of its gradient.
   // calls() and describe() run each call to measure it, then restore all memory. Error if nothing
   // is recorded.
   std::vector<CompiledCall> calls();
@@ -92,14 +93,15 @@ class Compiled {
 //   - array() in the function gives the recorded numbers at each call. What the host writes through
 //     data_ptr() is not recorded. If an op reads memory of the recording that no recorded op
 //     has written, the op throws CaptureError.
+//   - Collectives of over 64 MiB may add in another order than uncompiled (ops/collective.h).
 //   - A tensor that the function stores elsewhere has the values of the last replay.
-//   - Gradients that the function writes keep their memory from then on. A gradient that the
-//     function attaches to an input belongs to the input's buffer.
+//   - Gradients that the function writes keep their memory from then on. attach_grad()
+//     on an input in the function gives the caller's tensor nothing.
 
 // Under autograd::Record a call is one node, and the node's gradient is recorded, too:
 //   - backward() through one result frees the graph of all results. Results that the head does not
 //     depend on have gradient 0, which gives NaN if a derivative is infinite.
-//   - A call holds its recording until its backward(). Until then, another call with the same key
+//   - A call holds its recording while its graph lives. Until then, another call with the same key
 //     uses another recording.
 //   - The gradient reads inputs and results as they were in the call. If a captured tensor that the
 //     gradient reads was written since, backward() throws Error.
@@ -113,11 +115,12 @@ class Compiled {
 
 // Errors:
 //   - CaptureError at the first call for operations that cannot be replayed: host reads, waits,
-//     file reads, copies from pageable memory, and ops marked no_capture. After CaptureError or
-//     OutOfMemory the work has run, but no recording is kept. The function still works uncompiled.
+//     file reads, copies between a GPU and pageable memory, and ops marked no_capture. After an
+//     error at the first call, what ran before it stays; no recording is kept. Call the function
+//     itself instead.
 //   - If a replay fails, as by a bad index, part of its writes remain. Its random numbers and
 //     updates count as used. A replay without memory for its results does not start.
-//   - Error if code that prepares a call, such as a parameter's initializer, calls the object.
+//   - Error if the object is called during its own call, as by a parameter's initializer.
 // With LOCUS_CHECK=nan (nan_check.h) the function runs uncompiled. Inside another recording, the
 // function becomes part of the outer recording.
 

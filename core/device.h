@@ -40,7 +40,7 @@ class Allocator {
 };
 
 struct MemoryStats {
-  size_t in_use = 0;    // bytes of live blocks, and of freed blocks not yet idle
+  size_t in_use = 0;    // bytes of live blocks, and of freed blocks not seen idle
   size_t reserved = 0;  // bytes taken from the driver, cached blocks included
   size_t peak = 0;      // the largest in_use so far
   size_t limit = 0;     // 0: none
@@ -52,7 +52,7 @@ class MemoryPool : public Allocator {
  public:
   virtual MemoryStats stats() const = 0;
   virtual void set_limit(size_t bytes) = 0;  // on reserved bytes; 0: none
-  virtual void release_cached() = 0;         // returns free blocks to the driver
+  virtual void release_cached() = 0;         // returns wholly free segments to the driver
 };
 
 // Several calls replayed as one. Not in flight when destroyed.
@@ -64,9 +64,10 @@ class RecordedWork {
 class Replay;
 struct ReplayCall;  // replay.h
 
-// A context's own streams. Ops run on compute. Copies that make a new tensor run on another stream:
-// from the host on the target's to_device; from another device on the target's peer; to the host,
-// if non-blocking, on the source's to_host. A StreamScope overrides all of these.
+// A context's own streams. Ops run on compute. Copies that make a new tensor, and non-blocking
+// ones to the host, run on another stream: from the host on the target's to_device; from another
+// device on the target's peer; to the host on the source's to_host. A StreamScope of that context
+// overrides this, except in replays of copies between devices.
 enum class Lane : uint8_t { compute, to_device, to_host, peer };
 inline constexpr int kNumLanes = 4;
 const char* name(Lane lane);
@@ -89,8 +90,8 @@ class Device {
 
   // Runs or enqueues `kernel` on call.stream. `name` is for asynchronous errors: the op's name, or
   // its caller's name and the op's name (named_calls.h). `name` lives as long as the program.
-  // Throws errors that the host sees at once; DeviceError if the stream is closed or of another
-  // device.
+  // Throws errors that the host sees at once: DeviceError for a closed stream, Error for one of
+  // another device.
   virtual void launch(Kernel kernel, const Call& call, const char* name) = 0;
   // Enqueues a copy of bytes on `s`, a stream of this device. The target is on this device; if the
   // target is the host, the source is. When copy returns, an end in pageable host memory is
@@ -104,16 +105,16 @@ class Device {
   virtual EventView record_time(StreamView s) { return record(s); }
   virtual void release(EventView e) noexcept = 0;
   virtual bool done(EventView e) = 0;
-  // Later work on `waiter` runs after e; the host does not block. If this device cannot wait for e,
-  // an event of another device type, the host waits instead: device(e.context).wait_host(e).
+  // Later work on `waiter` runs after e; the host does not block. If this device cannot wait
+  // for e's device type, the host waits: device(e.context).wait_host(e).
   virtual void wait(StreamView waiter, EventView e) = 0;
   virtual void wait_host(EventView e) = 0;                      // the host blocks
   virtual double elapsed_ms(EventView from, EventView to) = 0;  // of record_time(), both fired
   // Blocks the host until s is empty; if s.id == 0, until all streams of the device are. Throws
-  // each asynchronous error here, once, with the op's name.
+  // the first asynchronous error since the last one thrown, once, with the op's name.
   virtual void synchronize(StreamView s) = 0;
 
-  // Optional: makes one graph of a replay's calls (replay.h). Runs each call once by replay.run()
+  // Optional: makes one graph of calls of a replay (replay.h). Runs each call once by replay.run()
   // on a recording stream, in an order that obeys ReplayCall::after. CaptureError if the device
   // refuses the calls. Null, as here: a replay launches the calls one by one.
   virtual std::unique_ptr<RecordedWork> make_graph(Replay&, std::span<ReplayCall>) {

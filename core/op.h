@@ -36,8 +36,8 @@ concept AttrsType = std::is_trivially_copyable_v<A> && sizeof(A) <= kMaxAttrs &&
                     alignof(A) <= kAttrsAlignment;
 
 // Keeps alive the memory that pointers in an op's attributes point to. Each copy of the attributes
-// (in the tape, a recorded call, an emulated GPU's queue) holds the owner, too. The queue's thread
-// may release the owner of a launched call last, so such an owner holds no Tensors.
+// (in the tape, a recorded call, an emulated GPU's queue) holds the owner, too. A queue's thread
+// may release a launched call's owner last: it must not hold Tensors.
 struct AttrsOwner {
   std::shared_ptr<const void> memory;
 };
@@ -105,7 +105,7 @@ struct Op {
   // Returns one gradient per input, in order (saved.h). If `broadcasts` is set, autograd sums each
   // gradient to its input's shape.
   using Gradient = Tensors (*)(const Saved& saved, std::span<const Tensor> dout);
-  // For view ops: returns a view of the same memory, `data` included.
+  // For view ops: returns a view of the same memory, with `data` set.
   using MakeView = View (*)(const View& in, const void* attrs);
   // For function ops: makes the results, on any contexts, and writes into results that are defined
   // already. Backward calls the op's gradient; without a gradient, the ops that the function called
@@ -116,8 +116,8 @@ struct Op {
 
   std::string name;
   std::vector<std::string> arguments;  // names of the operands, for errors
-  // Numbers of inputs and results, checked before infer. kAny: infer decides. kEach: one result per
-  // input.
+  // Numbers of inputs and results, checked before infer. kAny: any, if infer takes it. kEach: one
+  // result per input.
   int min_in = 0, max_in = kAny, n_out = 1;
   const std::type_info* attrs_type = &typeid(NoAttrs);  // checked before infer
   bool broadcasts = false;
@@ -129,8 +129,8 @@ struct Op {
   // Optional: the same gradient by kernels without gradients. Replaces `gradient` in backward
   // passes that are not recorded.
   Gradient fused_gradient = nullptr;
-  // Optional: replaces `gradient` in passes without retain_graph, if the first result is a head
-  // whose gradient is all ones. The ones are not allocated, and `dout` is undefined.
+  // Optional: replaces `gradient` in passes without retain_graph, if the first result alone has a
+  // gradient, a head's default of ones. The ones are not allocated, and `dout` is undefined.
   Gradient head_gradient = nullptr;
   MakeView make_view = nullptr;
   Function function = nullptr;
@@ -139,7 +139,7 @@ struct Op {
   const char* no_gradient = nullptr;
   const char* no_samples = nullptr;
   const char* no_capture = nullptr;
-  bool random = false;    // the result depends on attributes only
+  bool random = false;    // draws by a key in the attributes
   bool in_place = false;  // outputs are written in place: call invoke_into
   // The kernel waits for peer kernels on other devices and cannot run alone; never on the host. The
   // attributes' owner is the PeerBarrier of these kernels (communicator.h).
@@ -304,7 +304,7 @@ class OpRef {
 
 namespace detail {
 // Writes into results that are already defined; their context, shape and dtype must match. `where`:
-// the context of an op without inputs; null: current_context().
+// the context of an op without inputs; null: the target's, else current_context().
 void invoke(const Op& op, std::span<const Ref> in, const AttrsView& attrs, const Context* where,
             std::span<Tensor> out);
 void invoke_into(const Op& op, std::span<const Ref> in, const AttrsView& attrs,
@@ -317,9 +317,10 @@ OpRef<A>::OpRef(std::string_view name) : op_(get_op(name)) {
   detail::check_attrs(op_, typeid(A));
 }
 
-// Runs an op with one result on its inputs' context. If `out` is defined, invoke() writes the
-// result into `out`; context, shape and dtype must match. Throws ValueError for attributes of
-// another type than the op's (default: NoAttrs), Error for a wrong number of inputs or results.
+// Runs an op with one result on its inputs' context (cpu(0) if all are pinned). If `out` is
+// defined, invoke() writes the result into `out`; context, shape and dtype must match. Throws
+// ValueError for attributes of another type than the op's (default: NoAttrs), Error for a wrong
+// number of inputs or results.
 template <class A = NoAttrs>
 Tensor invoke(const Op& op, std::span<const Ref> in, const A& attrs = {}, Tensor out = {}) {
   detail::invoke(op, in, AttrsView::of(attrs), nullptr, {&out, 1});
@@ -334,7 +335,7 @@ Tensor invoke(const OpRef<A>& op, Refs in, const std::type_identity_t<A>& attrs 
               Tensor out = {}) {
   return invoke(static_cast<const Op&>(op), in, attrs, std::move(out));
 }
-// Runs an op without inputs (zeros, uniform) on `where`.
+// Runs an op without inputs (fill, uniform) on `where`.
 template <class A = NoAttrs>
 Tensor invoke_on(Context where, const Op& op, const A& attrs = {}) {
   Tensor out;
