@@ -345,7 +345,7 @@ Tensor invoke_on(Context where, const Op& op, const A& attrs = {}) {
 // Runs an op with several results. Writes result i into out[i] if that is defined.
 template <class A = NoAttrs>
 Tensors invoke_all(const Op& op, std::span<const Ref> in, const A& attrs = {}, Tensors out = {}) {
-  out.resize(static_cast<size_t>(op.results(in.size())));
+  if (const int n = op.results(in.size()); n >= 0) out.resize(static_cast<size_t>(n));
   detail::invoke(op, in, AttrsView::of(attrs), nullptr, out);
   return out;
 }

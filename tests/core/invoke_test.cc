@@ -143,6 +143,15 @@ TEST(Invoke, WeightsWithGapsAreRefused) {
   EXPECT_EQ(values(w), std::vector<double>(6, 1));
 }
 
+TEST(Invoke, ResultsOfAnyNumberAreTheCallersToName) {
+  const Tensor w = ones({3});
+  const std::vector<Ref> in{w, w};
+  EXPECT_THAT(message_of<Error>([&] {
+                invoke_all(get_op("sgd_update"), in, Live<SGDUpdate>{SGDUpdate{}, nullptr});
+              }),
+              HasSubstr("sgd_update: "));
+}
+
 TEST(Invoke, TargetsThatShareMemoryAreRefused) {
   for (Context c : contexts()) {
     const Tensor w = ones({6}, c), g = ones({4}, c), low = w(Slice(0, 4)), high = w(Slice(2, 6));
