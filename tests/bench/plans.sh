@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Compares placement's predictions with measurements, for the models and batches of README.md.
+# Compares placement's predictions with measurements, for the models and batches of RESULTS.md.
 #
 #   tests/bench/plans.sh [BUILD] [CONTEXTS]     build, "gpu(0),gpu(1)"
 set -euo pipefail
