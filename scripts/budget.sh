@@ -2,7 +2,7 @@
 # The limits this project keeps, and whether it does; how many lines of code it has:
 #   ./scripts/budget.sh [--fix] [--since COMMIT] [FOLDER]
 #     FOLDER: of the build (default: build), for what only objects tell
-#     --fix: the README's table of ops is printed anew first
+#     --fix: the table of ops in ops/README.md is printed anew first
 #     --since: what lines of code are compared with (default: the newest commit of main's own
 #              history, its first parents, that this one has)
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
@@ -211,34 +211,33 @@ hits=$(while read -r file; do
 done < <(sources 'core/*.h' 'devices/*.h' 'ops/*.h' 'nn/*.h'))
 [ -z "$hits" ] || breach "macros beyond $macros:"$'\n'"$hits"
 
-# What the README tells people to run is there, and so are the options it names.
+# What the pages tell people to run is there, and so are the options they name. Their links are tested
+# (tests/pages/pages.awk).
+mapfile -t pages < <(sources '*.md')
 while read -r script; do
-  [ -x "$script" ] || breach "README.md names $script, which cannot be run"
-done < <(grep -oE '\./scripts/[a-z_]+\.sh' README.md | sort -u)
+  [ -x "$script" ] || breach "a page names $script, which cannot be run"
+done < <(grep -ohE '\./scripts/[a-z_]+\.sh' "${pages[@]}" | sort -u)
 while read -r option; do
-  grep -rqs "$option" CMakeLists.txt scripts/cmake core devices ||
-    breach "README.md names $option, which nothing reads"
-done < <(grep -oE '\bLOCUS_[A-Z_]+\b' README.md | sort -u)
+  grep -rqs "$option" CMakeLists.txt scripts/cmake core devices tests/support ||
+    breach "a page names $option, which nothing reads"
+done < <(grep -ohE '\bLOCUS_[A-Z_0-9]+\b' "${pages[@]}" | sort -u)
 while read -r option; do
-  grep -q "$option" README.md || breach "README.md does not name $option, which programs read"
+  grep -q "$option" scripts/OPTIONS.md || breach "scripts/OPTIONS.md does not name $option, which programs read"
 done < <(sources 'core/*.cc' 'devices/*.cc' 'ops/*.cc' 'nn/*.cc' | xargs grep -hoE '"LOCUS_[A-Z0-9_]+"' | tr -d '"' | sort -u)
-while read -r file; do
-  [ -e "$file" ] || breach "README.md links to $file, which is not there"
-done < <(grep -oE '\]\([^)#: ]+\)' README.md | sed 's/^](//; s/)$//' | sort -u)
 
 # The table of ops is the registry's.
 if [ -x "$folder/list_ops" ]; then
   if [ $fix = yes ]; then
     table=$(mktemp)
     "$folder/list_ops" | sed '/^$/,$d' > "$table"
-    sed -i -e "/^<!-- list_ops -->\$/r $table" -e '/^<!-- list_ops -->$/,/^$/ {/^|/d}' README.md
+    sed -i -e "/^<!-- list_ops -->\$/r $table" -e '/^<!-- list_ops -->$/,/^$/ {/^|/d}' ops/README.md
     rm "$table"
   fi
-  marked=$(sed -n '/^<!-- list_ops -->$/,/^$/ {/^|/p}' README.md)
+  marked=$(sed -n '/^<!-- list_ops -->$/,/^$/ {/^|/p}' ops/README.md)
   hits=$(diff <(echo "$marked") <("$folder/list_ops" | sed '/^$/,$d') || true)
-  [ -z "$hits" ] || breach "README.md's table of ops is not what $folder/list_ops prints:"$'\n'"$hits"
+  [ -z "$hits" ] || breach "the table of ops in ops/README.md is not what $folder/list_ops prints:"$'\n'"$hits"
 else
-  say "no list_ops in $folder: the README's table not checked"
+  say "no list_ops in $folder: the table of ops not checked"
 fi
 
 # What train.sh builds without a GPU is a part of what test.sh builds: the same commands.

@@ -97,6 +97,16 @@ TEST_F(Environment, ListsEveryVariableOfTheSourceInAllBuilds) {
   EXPECT_EQ(read, std::set<std::string>(listed.begin(), listed.end()));
 }
 
+TEST_F(Environment, ThePageOfOptionsHasEveryVariable) {
+  std::ifstream file(LOCUS_TEST_DATA "/../../scripts/OPTIONS.md");
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  const size_t table = text.find("## Environment variables");
+  ASSERT_NE(table, std::string::npos);
+  text = text.substr(table);
+  for (const std::string_view variable : environment_variables())
+    EXPECT_NE(text.find("`" + std::string(variable) + "`"), std::string::npos) << variable;
+}
+
 TEST_F(Environment, AProgramWarnsOnceOnStderr) {
   const std::string command =
       "LOCUS_HOME=1 /proc/" + std::to_string(getpid()) + "/exe --gtest_list_tests 2>&1 > /dev/null";
