@@ -8,7 +8,22 @@ if(LOCUS_TESTS)
   if(NOT TARGET locus_examples)
     list(FILTER tests EXCLUDE REGEX "tests/programs/examples_[a-z_]*\\.cc$")
   endif()
-  add_executable(locus_tests ${tests})
+  # The pages of the documentation: their code is tested (tests/pages/pages.awk).
+  find_program(AWK awk REQUIRED)
+  file(GLOB pages CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} *.md core/*.md devices/*.md
+       examples/*.md nn/*.md ops/*.md scripts/*.md tests/*.md tests/bench/*.md)
+  set(maker ${PROJECT_SOURCE_DIR}/tests/pages/pages.awk)
+  file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/pages)
+  set(page_tests)
+  foreach(page ${pages})
+    string(REPLACE "/" "_" name ${page})
+    set(test ${PROJECT_BINARY_DIR}/pages/${name}.cc)
+    add_custom_command(OUTPUT ${test} DEPENDS ${page} ${maker} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
+                       COMMAND ${AWK} -v page=${page} -f ${maker} ${page} > ${test})
+    list(APPEND page_tests ${test})
+  endforeach()
+  set_source_files_properties(${page_tests} PROPERTIES COMPILE_OPTIONS "-Wno-unused;-Wno-shadow")
+  add_executable(locus_tests ${tests} ${page_tests})
   target_include_directories(locus_tests PRIVATE ${PROJECT_SOURCE_DIR})
   # Most of the time that all of it takes to build is theirs.
   target_compile_options(locus_tests PRIVATE -Og)
