@@ -68,7 +68,7 @@ class Compiled {
 
  private:
   struct State;
-  class Turn;
+  class StateLock;
   State& state(const char* what) const;
   std::unique_ptr<State> state_;
 };

@@ -117,7 +117,7 @@ Staged stage(const Tensors& tensors, DType dtype, Context host) {
 }
 
 // Memory that MPI may still write after a failure is never freed.
-void keep_for_ever(const Tensor& memory) {
+void leak(const Tensor& memory) {
   static auto* const kept = new Tensors;
   kept->push_back(memory);
 }
@@ -152,7 +152,7 @@ void on_host(const AllStaged& all, Use use, Caller from, const OnHost& f) LOCUS_
     try {
       for (const auto& [list, s] : all) f(*ranks(), s.memory);
     } catch (...) {
-      for (const auto& [list, s] : all) keep_for_ever(s.memory);
+      for (const auto& [list, s] : all) leak(s.memory);
       throw;
     }
     for (const auto& [list, s] : all)

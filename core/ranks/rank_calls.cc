@@ -64,7 +64,7 @@ constinit Ranks* joined = nullptr;  // as long as the process
 constinit double limit = 0;
 
 // Why the cluster has failed.
-std::string& failed_by() {
+std::string& failure_text() {
   static auto* const text = new std::string;
   return *text;
 }
@@ -202,8 +202,8 @@ RankCall call_of(const std::string& name, Caller from, std::function<std::string
 }
 
 Agreed agree(const RankCall& call, double seconds) {
-  if (!failed_by().empty())
-    throw DeviceError(call.text(), ": the cluster has failed before: ", failed_by());
+  if (!failure_text().empty())
+    throw DeviceError(call.text(), ": the cluster has failed before: ", failure_text());
   Head head{.spec = call.spec, .context = call.context, .can_link = call.can_link, .failure = 0};
   std::string text;
   if (call.failure) try {
@@ -226,7 +226,7 @@ Agreed agree(const RankCall& call, double seconds) {
                         call, seconds);
   });
   const auto& [v, why] = verdict;
-  if (v.failed) failed_by() = why;
+  if (v.failed) failure_text() = why;
   if (v.thrower == ranks()->info().rank) std::rethrow_exception(call.failure);
   if (v.kind != 0) FailureKinds::raise(v.kind, why);
   return {.link = v.link, .fresh = v.fresh != 0};
@@ -236,8 +236,8 @@ void carry_out(const std::function<void()>& work) {
   try {
     work();
   } catch (const std::exception& e) {
-    failed_by() = e.what();
-    if (failed_by().empty()) failed_by() = "an exception without a text";
+    failure_text() = e.what();
+    if (failure_text().empty()) failure_text() = "an exception without a text";
     throw;
   }
 }

@@ -73,9 +73,10 @@ struct Compiled::State {
 };
 
 // Locks the state. Code that prepares a recording must not start another.
-class LOCUS_THREAD_SAFETY(scoped_lockable) Compiled::Turn : NonCopyable {
+class LOCUS_THREAD_SAFETY(scoped_lockable) Compiled::StateLock : NonCopyable {
  public:
-  Turn(State& s, const char* what) LOCUS_THREAD_SAFETY(acquire_capability(s.mutex)) : state_(s) {
+  StateLock(State& s, const char* what) LOCUS_THREAD_SAFETY(acquire_capability(s.mutex))
+      : state_(s) {
     const std::thread::id holder = s.holder.load(std::memory_order_relaxed);
     if (holder == std::this_thread::get_id() || waits_for_this_thread(holder))
       throw Error("Compiled", what, ": called during its own call, for example by a parameter's ",
@@ -83,7 +84,7 @@ class LOCUS_THREAD_SAFETY(scoped_lockable) Compiled::Turn : NonCopyable {
     s.mutex.lock();
     s.holder.store(std::this_thread::get_id(), std::memory_order_relaxed);
   }
-  ~Turn() LOCUS_THREAD_SAFETY(release_capability()) {
+  ~StateLock() LOCUS_THREAD_SAFETY(release_capability()) {
     state_.holder.store({}, std::memory_order_relaxed);
     state_.mutex.unlock();
   }
@@ -106,7 +107,7 @@ Tensors Compiled::operator()(const Tensors& in, Caller from) {
   for (size_t i = 0; i < in.size(); ++i)
     if (!in[i].defined())
       detail::throw_empty("Compiled", text_of("input ", i, " of the call at ", to_string(from)));
-  const Turn turn(*state_, "");
+  const StateLock turn(*state_, "");
   return capture::active() || checks_nan() ? state_->function(in) : state_->call(in, from);
 }
 
@@ -119,7 +120,7 @@ Compiled::State& Compiled::state(const char* what) const {
 std::vector<CompiledCall> Compiled::calls() {
   State& s = state("calls");
   capture::check("Compiled::calls", "it is about calls that ended; call it before or after");
-  const Turn turn(s, "::calls");
+  const StateLock turn(s, "::calls");
   CompiledEntry& last = s.last("calls");
   const MutexLock lock(last.turn());
   std::vector<CompiledCall> list = last.replay().measured();
@@ -138,7 +139,7 @@ std::vector<CompiledCall> Compiled::calls() {
 std::string Compiled::describe() {
   State& s = state("describe");
   capture::check("Compiled::describe", "it is about calls that ended; call it before or after");
-  const Turn turn(s, "::describe");
+  const StateLock turn(s, "::describe");
   CompiledEntry& last = s.last("describe");
   const MutexLock lock(last.turn());
   std::string text = "recorded for " + last.text() + "\n" + last.replay().describe();
@@ -149,7 +150,7 @@ std::string Compiled::describe() {
 std::string Compiled::dot() const {
   State& s = state("dot");
   capture::check("Compiled::dot", "it is about calls that ended; call it before or after");
-  const Turn turn(s, "::dot");
+  const StateLock turn(s, "::dot");
   return s.last("dot").replay().dot();
 }
 
@@ -158,7 +159,7 @@ size_t Compiled::recorded() const { return state("recorded").recorded; }
 void Compiled::clear() {
   State& s = state("clear");
   capture::check("Compiled::clear", "it forgets what is being recorded; call it before or after");
-  const Turn turn(s, "::clear");
+  const StateLock turn(s, "::clear");
   s.entries.clear();
 }
 

@@ -14,7 +14,7 @@ namespace capture {
 namespace {
 
 // Streams of no device, as homes of memory without values. Ids are reused.
-struct Nowhere {
+struct PlaceholderStreams {
   Mutex mutex;
   std::vector<StreamView> unused LOCUS_GUARDED_BY(mutex);
   std::vector<StreamView> all LOCUS_GUARDED_BY(mutex);
@@ -37,8 +37,8 @@ struct Nowhere {
     unused.push_back(s);
   }
 };
-Nowhere& nowhere() {
-  static Nowhere* const streams = new Nowhere;
+PlaceholderStreams& nowhere() {
+  static PlaceholderStreams* const streams = new PlaceholderStreams;
   return *streams;
 }
 
@@ -46,7 +46,7 @@ Nowhere& nowhere() {
 }  // namespace capture
 
 bool is_recording_home(StreamView s) {
-  capture::Nowhere& streams = capture::nowhere();
+  capture::PlaceholderStreams& streams = capture::nowhere();
   const MutexLock lock(streams.mutex);
   return std::ranges::any_of(streams.all, [&](const StreamView& one) {
     return one.id == s.id && one.context == s.context;

@@ -78,7 +78,7 @@ void Replay::touch(const std::shared_ptr<Storage>& storage, bool write) {
   if (!calls_.back().op || !owns(*storage)) seen_.emplace(storage->data(), storage);
 }
 
-void Replay::meet_in_turn(Context c) {
+void Replay::order_peer_calls(Context c) {
   static const std::byte tokens[kMaxDevices] = {};
   touches_.back().push_back({&tokens[c.index], true});
 }

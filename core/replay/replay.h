@@ -72,7 +72,7 @@ class Replay : NonCopyable {
   void touch(const std::shared_ptr<Storage>& storage, bool write);
   const char* last_name() const { return calls_.back().name(); }
   // The last call waits for other devices: such calls of one device run in order.
-  void meet_in_turn(Context c);
+  void order_peer_calls(Context c);
   void copied(Context from, Context to, size_t bytes, Caller asked);  // by the last call
   void ran_on(StreamView s);                                          // the last call, at once
   // Whether the storage is in an arena of this replay or of `before`.
@@ -177,7 +177,7 @@ class Replay : NonCopyable {
   void send_numbers(Context c, StreamView s);
   static void mark(const Segment& segment, StreamView s);  // s uses the segment's memory
   void enqueue(Segment& segment, Caller from);
-  void break_off();
+  void mark_broken();
   void run_each(Segment& segment, StreamView s, Caller from);
 
   std::vector<std::shared_ptr<Arena>> arenas_;  // one per context

@@ -128,14 +128,14 @@ void Replay::finish(bool ran) {
   take_constants(ran);
   for (Last& l : *last_) l.at = l.line->advance();
   Order order;
-  std::map<Context, size_t> behind_copies;
-  size_t behind_waits = 0;  // after all segments whose enqueuing may block
+  std::map<Context, size_t> after_copies;
+  size_t after_blocking = 0;  // after all segments whose enqueuing may block
   for (size_t i = 0; i < calls_.size(); ++i) {
     ReplayCall& call = calls_[i];
     const std::vector<CallIndex> before = order.before(touches_[i]);
     // A copy to another device waits for whole segments, so later calls on its source start a new
     // one.
-    size_t first = call.crosses() ? 0 : behind_copies[call.context];
+    size_t first = call.crosses() ? 0 : after_copies[call.context];
     for (const CallIndex& p : before) {
       const Segment& segment = segments_[p.segment];
       const bool joins = segment.context == call.context && !segment.crosses && !call.crosses();
@@ -143,10 +143,10 @@ void Replay::finish(bool ran) {
     }
     // A call that needs peers goes after all segments whose enqueuing may block.
     const bool needs_peers = call.op && call.op->needs_peers;
-    if (needs_peers) first = std::max(first, behind_waits);
+    if (needs_peers) first = std::max(first, after_blocking);
     const size_t at = segment_for(call, first);
-    if (call.crosses()) behind_copies[call.from] = at + 1;
-    if (call.crosses() || is_host(call.context)) behind_waits = std::max(behind_waits, at + 1);
+    if (call.crosses()) after_copies[call.from] = at + 1;
+    if (call.crosses() || is_host(call.context)) after_blocking = std::max(after_blocking, at + 1);
     wait_for(before, at, call);
     Segment& segment = segments_[at];
     order.note(touches_[i], {at, static_cast<int>(segment.calls.size())});

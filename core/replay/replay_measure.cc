@@ -100,7 +100,7 @@ std::vector<CompiledCall> Replay::measured() {
         try {
           us = time_of(*this, together);
         } catch (...) {
-          break_off();
+          mark_broken();
           throw;
         }
         for (const auto& [call, shown] : together)

@@ -13,12 +13,12 @@ namespace locus {
 namespace {
 
 // The call whose kernel runs in this thread, and its next requests.
-struct Asking {
+struct RunningCall {
   Replay* replay = nullptr;
   ReplayCall* call = nullptr;
   size_t next = 0, next_kept = 0;
 };
-thread_local Asking* asking = nullptr;
+thread_local RunningCall* asking = nullptr;
 
 }  // namespace
 
@@ -30,15 +30,15 @@ class Replay::Running : NonCopyable {
   ~Running() { asking = outer_; }
 
  private:
-  Asking now_;
-  Asking* const outer_;
+  RunningCall now_;
+  RunningCall* const outer_;
 };
 
 Replay::Trial::Trial() : outer_(std::exchange(asking, nullptr)) {}
-Replay::Trial::~Trial() { asking = static_cast<Asking*>(outer_); }
+Replay::Trial::~Trial() { asking = static_cast<RunningCall*>(outer_); }
 
 void* Replay::scratch(size_t bytes, bool& of_replay) {
-  Asking* const a = asking;
+  RunningCall* const a = asking;
   of_replay = a != nullptr && a->replay->whole_;
   if (!a) return nullptr;
   const size_t ask = a->next++;
@@ -75,7 +75,7 @@ ReplayCall::Scratch Replay::scratch_for(const ReplayCall& call, size_t ask, size
 }
 
 std::shared_ptr<const void>* Replay::kept() {
-  Asking* const a = asking;
+  RunningCall* const a = asking;
   if (!a) return nullptr;
   auto& all = a->call->kept;
   if (a->next_kept == all.size()) all.emplace_back();
@@ -122,7 +122,7 @@ void Replay::send_numbers(Context c, StreamView s) {
 }
 
 // A call failed after its peers may have started.
-void Replay::break_off() {
+void Replay::mark_broken() {
   broken_ = true;
   for (const Segment& segment : segments_) {
     // Kernels of other devices wait for this device's for a while, then store into its memory.
@@ -149,7 +149,7 @@ void Replay::replay(Caller from) {
   try {
     all();
   } catch (...) {
-    break_off();
+    mark_broken();
     throw;
   }
 }

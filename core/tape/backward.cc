@@ -54,7 +54,7 @@ bool sole(const Tensor& x) {
   return x.handle().use_count() == 1 && x.impl().storage.use_count() == 1 && x.contiguous();
 }
 
-[[noreturn]] void reads_what_is_not_kept(const Node& node, const Error& why) {
+[[noreturn]] void throw_not_kept(const Node& node, const Error& why) {
   std::string kept;
   const auto add = [&](const char* what, size_t i) {
     kept += text_of(kept.empty() ? "" : ", ", what, " ", i);
@@ -180,7 +180,7 @@ Tensors Pass::differentiate(const Step& s, bool head) {
     notes_->kept.clear();
     return dx;
   } catch (const EmptyTensor& e) {
-    reads_what_is_not_kept(node, e);
+    throw_not_kept(node, e);
   }
 }
 

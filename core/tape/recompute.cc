@@ -27,7 +27,7 @@ struct SecondRun : NonCopyable {
   const bool outer;
 };
 
-struct Stretch {
+struct RecomputedPart {
   std::function<Tensors(const Tensors&)> f;
   std::vector<bool> defined;  // per input; undefined ones are no operands
   bool training;
@@ -37,7 +37,7 @@ struct Stretch {
   reads::FirstReads reads;
 };
 struct RecomputeAttrs {
-  Stretch* stretch;  // the attributes' owner
+  RecomputedPart* stretch;  // the attributes' owner
 };
 
 Tensor leaf_of(const Tensor& x) {
@@ -60,7 +60,7 @@ Tensors gradient(const Saved& saved, std::span<const Tensor> dout) {
     throw Error(
         "backward: a recomputed stretch's gradient has no gradient itself; for create_graph call "
         "the function without recompute()");
-  const Stretch& s = *saved.attrs<RecomputeAttrs>().stretch;
+  const RecomputedPart& s = *saved.attrs<RecomputeAttrs>().stretch;
   Tensors in(s.defined.size()), wanted;
   std::vector<size_t> places;
   int operand = 0;
@@ -128,8 +128,8 @@ Tensors recompute(std::function<Tensors(const Tensors&)> f, const Tensors& input
                   const Tensors& variables) {
   if (!f) throw ValueError("recompute: the function is null; expected a function");
   if (!is_recording()) return f(inputs);
-  const auto stretch = std::make_shared<Stretch>(
-      Stretch{std::move(f), {}, is_training(), current_context(), amp::dtype(), {}, {}});
+  const auto stretch = std::make_shared<RecomputedPart>(
+      RecomputedPart{std::move(f), {}, is_training(), current_context(), amp::dtype(), {}, {}});
   for (const Tensor& t : inputs) stretch->defined.push_back(t.defined());
   for (size_t i = 0; i < variables.size(); ++i)
     detail::expect_tensor("recompute", variables[i], "variable ", i);

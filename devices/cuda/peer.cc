@@ -125,7 +125,7 @@ const char* CudaDevice::try_direct(CudaDevice& source, CudaDevice& target) {
     LOCUS_CUDA(copy_across(to.data, from.data, kProbeBytes, lane(*issuer)));
     LOCUS_CUDA(cuda::synchronize(lane(*issuer)));
     move(target, seen.data(), to.data, cudaMemcpyDeviceToHost);
-    if (test_faults().links_lie) seen.back() ^= 1;
+    if (test_faults().corrupt_links) seen.back() ^= 1;
     if (seen != pattern) return "a direct copy delivered other bytes (is an IOMMU in the way?)";
   }
   return nullptr;

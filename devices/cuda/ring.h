@@ -72,7 +72,7 @@ void* pinned_memory(size_t bytes);
 // Faults for tests: no page-locked memory; direct links between GPUs that deliver wrong bytes.
 struct TestFaults {
   std::atomic<bool> no_pinned_memory{false};
-  std::atomic<bool> links_lie{false};
+  std::atomic<bool> corrupt_links{false};
 };
 TestFaults& test_faults();
 

@@ -135,14 +135,14 @@ class MpiRanks final : public Ranks {
   std::vector<std::optional<std::string>> gather(const std::string& mine, double seconds) override {
     if (info_.rank != 0) {  // completed in from_root()
       letters_[0].write(mine);
-      check(MPI_Isend(&letters_[0], sizeof(Letter), MPI_BYTE, 0, kToRoot, all_, &requests_[0]),
+      check(MPI_Isend(&letters_[0], sizeof(Message), MPI_BYTE, 0, kToRoot, all_, &requests_[0]),
             "MPI_Isend");
       return {};
     }
     letters_[0].write(mine);
     for (int r = 1; r < info_.size; ++r)
-      check(MPI_Irecv(&letters_[static_cast<size_t>(r)], sizeof(Letter), MPI_BYTE, r, kToRoot, all_,
-                      &requests_[static_cast<size_t>(r)]),
+      check(MPI_Irecv(&letters_[static_cast<size_t>(r)], sizeof(Message), MPI_BYTE, r, kToRoot,
+                      all_, &requests_[static_cast<size_t>(r)]),
             "MPI_Irecv");
     const bool all = all_came_ = wait(&requests_[1], info_.size - 1, seconds);
     std::vector<std::optional<std::string>> came(static_cast<size_t>(info_.size));
@@ -156,14 +156,14 @@ class MpiRanks final : public Ranks {
 
   std::optional<std::string> from_root(const std::string& mine, double seconds) override {
     if (info_.rank != 0) {
-      check(MPI_Irecv(&answer_, sizeof(Letter), MPI_BYTE, 0, kFromRoot, all_, &requests_[1]),
+      check(MPI_Irecv(&answer_, sizeof(Message), MPI_BYTE, 0, kFromRoot, all_, &requests_[1]),
             "MPI_Irecv");
       if (!wait(requests_.data(), 2, seconds)) return std::nullopt;
       return answer_.read();
     }
     answer_.write(mine);
     for (int r = 1; r < info_.size; ++r)
-      check(MPI_Isend(&answer_, sizeof(Letter), MPI_BYTE, r, kFromRoot, all_,
+      check(MPI_Isend(&answer_, sizeof(Message), MPI_BYTE, r, kFromRoot, all_,
                       &requests_[static_cast<size_t>(r)]),
             "MPI_Isend");
     // A rank that did not come may not receive the answer.
@@ -232,7 +232,7 @@ class MpiRanks final : public Ranks {
   static constexpr int kToRoot = 1, kFromRoot = 2, kPart = 3;
   static constexpr size_t kPiece = size_t{1} << 28;  // bytes: MPI counts in int
 
-  struct Letter {
+  struct Message {
     uint32_t length = 0;
     char text[kLongest];
     void write(const std::string& s) {
@@ -283,8 +283,8 @@ class MpiRanks final : public Ranks {
   bool all_came_ = true;  // on rank 0: in the last gather()
   double spin_ = 2e-4;    // seconds of waiting without sleep
   // Buffers of messages in flight. Rank 0 has all ranks' letters.
-  std::vector<Letter> letters_;
-  Letter answer_;
+  std::vector<Message> letters_;
+  Message answer_;
   std::vector<MPI_Request> requests_;
 };
 

@@ -71,14 +71,14 @@ bool Parameter::is(const Parameter& other) const { return root() == other.root()
 const std::string& Parameter::name() const { return state().name; }
 Shape Parameter::shape() const {
   const State& s = state();
-  const Unready look(s.ready);
+  const CreationLock look(s.ready);
   return s.shape;
 }
 DType Parameter::dtype() const { return state().options.dtype; }
 bool Parameter::initialized() const { return state().ready.load(std::memory_order_acquire); }
 bool Parameter::deferred() const {
   const State& s = state();
-  const Unready look(s.ready);
+  const CreationLock look(s.ready);
   return s.pending.has_value();
 }
 Shard Parameter::part() const {
@@ -87,7 +87,7 @@ Shard Parameter::part() const {
 }
 Shape Parameter::full_shape() const {
   const State& s = state();
-  const Unready look(s.ready);
+  const CreationLock look(s.ready);
   return s.full();
 }
 std::vector<Context> Parameter::list_ctx() const {
@@ -163,7 +163,7 @@ void Parameter::initialize(const init::Initializer& global, const Contexts& aske
 
 void Parameter::infer_shape(const Shape& full) const {
   State& s = state();
-  const Unready one(s.ready);  // several threads may bring a first input
+  const CreationLock one(s.ready);  // several threads may bring a first input
   complete(full);
   if (initialized() || !deferred()) return;
   const capture::RecordingPause aside;      // also for drawing
@@ -228,7 +228,7 @@ const Tensor* Parameter::find(std::optional<Context> c) const {
 
 void Parameter::refuse(std::optional<Context> c) const {
   const State& s = state();
-  const Unready look(s.ready);
+  const CreationLock look(s.ready);
   const std::string who = text_of("Parameter '", s.name, "' ");
   if (!s.replicas.empty())
     throw ContextMismatch(who, "was not initialized on context ", c ? *c : current_context(),

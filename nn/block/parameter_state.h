@@ -11,9 +11,9 @@ namespace locus::nn {
 
 // Until `ready`, held to create values and to read state that creation changes. Recursive, because
 // an initializer may create other parameters.
-class Unready : NonCopyable {
+class CreationLock : NonCopyable {
  public:
-  explicit Unready(const std::atomic<bool>& ready) {
+  explicit CreationLock(const std::atomic<bool>& ready) {
     static std::recursive_mutex creating;
     if (!ready.load(std::memory_order_acquire)) lock_ = std::unique_lock(creating);
   }
@@ -30,7 +30,7 @@ struct Parameter::State {
   Caller asked;                              // caller of initialize(), for later copies
   std::vector<Context> contexts;
   Tensors replicas;                // one per context
-  std::atomic<bool> ready{false};  // replicas exist; until then, read under Unready
+  std::atomic<bool> ready{false};  // replicas exist; until then, read under CreationLock
   uint64_t generation = 0, origin = 0;
   GradReq made_req = GradReq::write;
   std::shared_ptr<State> shared = {};         // used in place of this state

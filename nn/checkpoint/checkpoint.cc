@@ -126,14 +126,14 @@ std::string hidden_name(const std::string& name) {
 
 // Serializes saves into one folder, also across processes. Without effect if the folder cannot be
 // locked, as on some network file systems.
-class Turn : NonCopyable {
+class FolderLock : NonCopyable {
  public:
-  explicit Turn(const std::string& directory)
+  explicit FolderLock(const std::string& directory)
       : folder_(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
     while (folder_ >= 0 && ::flock(folder_, LOCK_EX) != 0 && errno == EINTR) {
     }
   }
-  ~Turn() {
+  ~FolderLock() {
     if (folder_ >= 0) ::close(folder_);
   }
 
@@ -141,7 +141,7 @@ class Turn : NonCopyable {
   const int folder_;
 };
 
-// A folder that is removed unless keep_as() is called.
+// A folder that is removed unless publish_as() is called.
 class Draft : NonCopyable {
  public:
   explicit Draft(fs::path path) : path_(std::move(path)) {
@@ -153,7 +153,7 @@ class Draft : NonCopyable {
     std::error_code ignored;
     fs::remove_all(path_, ignored);
   }
-  void keep_as(const fs::path& path) {
+  void publish_as(const fs::path& path) {
     flush_folder(path_.string());
     std::error_code why;
     fs::rename(path_, path, why);
@@ -200,7 +200,7 @@ std::string write(const std::string& directory, const Parts& parts, const SaveOp
   std::error_code why;
   fs::create_directories(directory, why);
   if (why) throw Error("checkpoint: cannot create ", directory, ": ", why.message());
-  const Turn turn(directory);
+  const FolderLock turn(directory);
   const std::vector<Found> before = checkpoints(directory);
   const uint64_t number = before.empty() ? 1 : before[0].number + 1;
   std::string digits = std::to_string(number);
@@ -221,7 +221,7 @@ std::string write(const std::string& directory, const Parts& parts, const SaveOp
   AtomicFile file("checkpoint", (draft.path() / kManifest).string());
   file.write(text.data(), text.size());
   file.commit();
-  draft.keep_as(path);
+  draft.publish_as(path);
   for (size_t i = static_cast<size_t>(options.keep) - 1; i < before.size(); ++i)
     if (fs::exists(before[i].path / kManifest))
       discard(before[i].path);  // without a manifest: not

@@ -54,7 +54,7 @@ Trainer::Impl::Impl(const Parameters& parameters, std::shared_ptr<optim::Optimiz
   static std::atomic<uint64_t> made{0};
   if (cluster::size() > 1) number_ = ++made;  // the same on all ranks
   equal_.resize(parameters_.size());
-  start_equal(from);
+  broadcast_first_values(from);
   if (options_.overlap && cluster::size() == 1 &&
       std::ranges::all_of(parameters_, &Parameter::initialized))
     refresh(from);
@@ -201,7 +201,7 @@ void Trainer::Impl::update(const std::vector<bool>& fresh, double rescale, Sums 
   split(fresh);
   if (capture::active()) capture::depends_on(grouping_);
   const autograd::Pause pause;
-  std::vector<Context> contexts = contexts_apart();
+  std::vector<Context> contexts = parallel_contexts();
   const Group* const group =
       sums == Sums::first && sums_ && cluster::size() == 1 ? sums_->group() : nullptr;
   const bool at_once = group && std::ranges::is_permutation(contexts, *group);
@@ -228,7 +228,7 @@ void Trainer::Impl::update(const std::vector<bool>& fresh, double rescale, Sums 
 }
 
 // Contexts whose threads may update replicas in parallel. Empty if the order matters.
-std::vector<Context> Trainer::Impl::contexts_apart() const {
+std::vector<Context> Trainer::Impl::parallel_contexts() const {
   std::vector<Context> contexts;
   if (!sums_ || !optimizer_->on_threads()) return contexts;
   for (const Batch& b : batches_) {
@@ -255,12 +255,12 @@ void Trainer::Impl::share_updates(const std::vector<bool>& fresh, Caller from) {
     }
   split(waiting);
   for (const auto& [to, done] : copies) {
-    make_equal(slots_[done], slots_[to], from);
+    copy_replica(slots_[done], slots_[to], from);
     autograd::mark_used(slots_[to].weight);
   }
 }
 
-void Trainer::Impl::make_equal(const Slot& done, const Slot& to, Caller from) {
+void Trainer::Impl::copy_replica(const Slot& done, const Slot& to, Caller from) {
   done.weight.copyto(to.weight, {}, from);
   for (size_t k = 0; k < done.state.size(); ++k) done.state[k].copyto(to.state[k], {}, from);
   *to.count = *done.count;

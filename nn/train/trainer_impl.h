@@ -61,7 +61,7 @@ class Trainer::Impl : NonCopyable {
   void each_slot(size_t parameter, const std::function<void(const Slot&)>& f) const;
   Slot make_slot(size_t parameter, const Tensor& weight, Caller) const;
   void find_sums(Caller);
-  void start_equal(Caller);
+  void broadcast_first_values(Caller);
   std::vector<Replicas> unsummed() const;
   void drop_gradients();
   void sum_gradients(const std::function<void(int)>& behind, Caller);
@@ -88,9 +88,9 @@ class Trainer::Impl : NonCopyable {
   void split(const std::vector<bool>& fresh);
   enum class Sums { done, first };
   void update(const std::vector<bool>& fresh, double rescale, Sums sums, Caller);
-  std::vector<Context> contexts_apart() const;
+  std::vector<Context> parallel_contexts() const;
   void share_updates(const std::vector<bool>& fresh, Caller);
-  static void make_equal(const Slot& done, const Slot& to, Caller);
+  static void copy_replica(const Slot& done, const Slot& to, Caller);
   void copy_to_others(const std::vector<bool>& fresh, Caller);
   void fill(Batch& batch);
   void apply(Batch& batch, double rescale);

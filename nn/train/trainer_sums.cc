@@ -15,7 +15,7 @@
 namespace locus::nn {
 
 // Copies rank 0's values of parameters whose values are not rank 0's.
-void Trainer::Impl::start_equal(Caller from) {
+void Trainer::Impl::broadcast_first_values(Caller from) {
   if (cluster::size() == 1) return;
   Tensors firsts;
   std::vector<size_t> taken;
@@ -88,7 +88,7 @@ void Trainer::Impl::allreduce_grads(Caller from) { sum_gradients({}, from); }
 // `behind` follows the replicas' sums; only with one rank.
 void Trainer::Impl::sum_gradients(const std::function<void(int)>& behind, Caller from) {
   cluster::share_failure([&] { refresh(from); }, from);
-  start_equal(from);  // may throw: before any gradient counts as a sum
+  broadcast_first_values(from);  // may throw: before any gradient counts as a sum
   if (options_.kvstore) return sum_by_store(from);
   std::vector<Replicas> alone;
   cluster::share_failure(

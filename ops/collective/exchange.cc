@@ -22,7 +22,7 @@ bool sums(const Piece& p) { return p.parts.size() > 1; }
 size_t bytes_in(const Tensor& x) { return bytes_of(x.impl().view.meta); }
 
 // Whether the kernel may use x in place. It handles unaligned chunks element by element.
-bool as_it_is(const Tensor& x) {
+bool kernel_readable(const Tensor& x) {
   return x.contiguous() &&
          (bytes_in(x) <= kPeersChunk || reinterpret_cast<uintptr_t>(x.impl().view.data) % 16 == 0);
 }
@@ -33,9 +33,10 @@ bool on_devices(const Group& g, std::span<const Piece> pieces, ReduceOp op, bool
   std::vector<Piece> all;
   for (const Piece& p : pieces) {
     Piece& q = all.emplace_back(Piece{{}, p.result});
-    if (!as_it_is(p.result)) q.result = allocate(p.result.context(), p.result.impl().view.meta);
+    if (!kernel_readable(p.result))
+      q.result = allocate(p.result.context(), p.result.impl().view.meta);
     for (const Tensor& part : p.parts)
-      q.parts.push_back(as_it_is(part) ? part : row_major_copy(part, part.dtype()));
+      q.parts.push_back(kernel_readable(part) ? part : row_major_copy(part, part.dtype()));
   }
   if (!exchange_on_devices(g, all, op, beside, from)) return false;
   for (size_t k = 0; k < all.size(); ++k)

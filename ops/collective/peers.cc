@@ -94,7 +94,7 @@ capture::RecordedCall note(const SharedCall& w, const PeersAttrs& attrs,
     if (t.context() == c)
       capture::touch(c, t.handle()->storage, false);  // others: the kernel waits
   });
-  noted.replay->meet_in_turn(c);
+  noted.replay->order_peer_calls(c);
   return noted;
 }
 
@@ -147,11 +147,11 @@ void enqueue(const SharedCall& w, int me) {
 
 // Holds barrier_turns() until all devices have their part of the work. If enqueuing fails, the
 // barrier is broken.
-class LOCUS_THREAD_SAFETY(scoped_lockable) Turn : NonCopyable {
+class LOCUS_THREAD_SAFETY(scoped_lockable) BarrierTurn : NonCopyable {
  public:
-  explicit Turn(const SharedCall& w) LOCUS_THREAD_SAFETY(acquire_capability(barrier_turns()))
+  explicit BarrierTurn(const SharedCall& w) LOCUS_THREAD_SAFETY(acquire_capability(barrier_turns()))
       : work_(w), lock_(barrier_turns()) {}
-  ~Turn() LOCUS_THREAD_SAFETY(release_capability()) {
+  ~BarrierTurn() LOCUS_THREAD_SAFETY(release_capability()) {
     FirstFailure failure;  // ignores errors of end(); the error that ended the turn counts
     failure.run([this] { end(); });
   }
@@ -189,7 +189,7 @@ bool run(SharedCall& w, Communicator& c, size_t inbox_bytes,
          const std::function<void(int)>& behind = {}) {
   for (const Context context : w.group) w.streams.push_back(current_stream(context));
   // Covers the allocation of a first barrier, while no other call is half enqueued.
-  Turn turn(w);
+  BarrierTurn turn(w);
   auto barrier = c.barrier(capture::active() ? std::span<const StreamView>() : std::span(w.streams),
                            inbox_bytes);
   if (!barrier) return false;

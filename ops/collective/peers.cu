@@ -45,9 +45,9 @@ struct Tensors {
 };
 
 // Synchronizes a block with the same block of the other devices.
-class Door {
+class BlockBarrier {
  public:
-  __device__ Door(unsigned* const (&words)[kDevices], int me, int devices, Fault* fault)
+  __device__ BlockBarrier(unsigned* const (&words)[kDevices], int me, int devices, Fault* fault)
       : words_(words), me_(me), devices_(devices), fault_(fault) {
     turn_ = *turns();
   }
@@ -155,7 +155,7 @@ __global__ void __launch_bounds__(kThreads)
   constexpr int kN = kEach<T>;
   constexpr bool kAlone = kGive == 1, kCopies = kSame<T, uint8_t>;
   const int first = kAlone ? 0 : me, stride = kAlone ? 1 : devices;
-  Door door(words.of, me, devices, fault);
+  BlockBarrier door(words.of, me, devices, fault);
   door.meet();
   for (int chunk = first + stride * static_cast<int>(blockIdx.x); chunk < t.first[t.count];
        chunk += stride * static_cast<int>(gridDim.x)) {
@@ -219,7 +219,7 @@ __global__ void __launch_bounds__(kThreads)
   const bool whole = t.whole >> tensor & 1;
   const int64_t begin = static_cast<int64_t>(chunk - t.first[tensor]) * kChunk<T, 1> + at;
   const int64_t left = t.size[tensor] - begin;
-  Door door(words.of, me, devices, fault);
+  BlockBarrier door(words.of, me, devices, fault);
   const auto inbox = [&](int of, int from) {
     const size_t slot = door.parity() * static_cast<size_t>(devices) + static_cast<size_t>(from);
     return reinterpret_cast<T*>(inboxes.of[of] + slot * inboxes.bytes + chunk * kPeersChunk) + at;

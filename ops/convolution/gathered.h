@@ -102,7 +102,7 @@ inline Side side(const Axis (&axes)[3], int64_t slow, int64_t slow_b, int64_t sl
 
 // Removes leading and trailing positions of `a` that are outside [0, extent) for every position of
 // `with`.
-inline void keep_met(Axis& a, const Axis& with, int64_t extent) {
+inline void trim_to_overlap(Axis& a, const Axis& with, int64_t extent) {
   const auto met = [&](int64_t i) {
     const int64_t at = a.base + i * a.step + with.base, far = at + (with.count - 1) * with.step;
     // Positions that a step of `with` skips count as met: a few more zeros.
@@ -161,7 +161,7 @@ inline Cut cut(const Axis (&axes)[3], const Axis (&with)[3], const int64_t (&ext
     int64_t met = 0;
     for (int64_t i = 0; i < n && n <= kMostProducts; ++i) {
       Axis w = with[a];
-      keep_met(w, Cut::place(axes[a], i), extent[a]);
+      trim_to_overlap(w, Cut::place(axes[a], i), extent[a]);
       met += w.count;
     }
     const bool cuts = n > 1 && c.products() * n <= kMostProducts && met < all;
@@ -194,7 +194,7 @@ struct Axes {
     for (int a = 0; a < 3; ++a) {
       results[a] = {g.result[a], -g.padding[a], g.stride[a], 0, 1};
       taps[a] = {g.kernel[a], 0, g.dilation[a], 0, 1};
-      keep_met(taps[a], results[a], g.data[a]);
+      trim_to_overlap(taps[a], results[a], g.data[a]);
       all_taps = all_taps && taps[a].count == g.kernel[a];
     }
   }
@@ -249,7 +249,7 @@ inline GatheredProducts forward_products(const Convolution& g) {
     GatheredProduct& p = all.each[all.n++];
     gathered::Axes own = axes;
     cut.take(i, own.results);
-    for (int a = 0; a < 3; ++a) gathered::keep_met(own.taps[a], own.results[a], g.data[a]);
+    for (int a = 0; a < 3; ++a) gathered::trim_to_overlap(own.taps[a], own.results[a], g.data[a]);
     p.column = gathered::side(own.results, g.images, x.image, y.image, false, x, y);
     p.depth = gathered::side(own.taps, g.in, x.channel, w.channel, g.channels_last, x, w);
     p.m = static_cast<int>(g.out);
@@ -276,7 +276,7 @@ inline GatheredProducts weight_products(const Convolution& g, bool cuts) {
     gathered::Axes own = axes;
     cut.take(i, own.taps);
     if (cut.products() > 1)
-      for (int a = 0; a < 3; ++a) gathered::keep_met(own.results[a], own.taps[a], g.data[a]);
+      for (int a = 0; a < 3; ++a) gathered::trim_to_overlap(own.results[a], own.taps[a], g.data[a]);
     p.column = gathered::side(own.taps, g.in, x.channel, w.channel, g.channels_last, x, w);
     p.depth = gathered::side(own.results, g.images, x.image, y.image, false, x, y);
     p.m = static_cast<int>(g.out);
@@ -316,7 +316,7 @@ inline GatheredProducts data_products(const Convolution& g, int64_t first) {
       const int64_t count = from < g.data[a] ? (g.data[a] - 1 - from) / stride + 1 : 0;
       elements[a] = {count, taps_met > 0 ? place : 0, 1, from, stride};
       taps[a] = {taps_met, 0, -(gap * g.dilation[a] / stride), tap, gap};
-      gathered::keep_met(taps[a], elements[a], g.result[a]);
+      gathered::trim_to_overlap(taps[a], elements[a], g.result[a]);
     }
     const gathered::Cut cut =
         data_phases(g) == 1 ? gathered::cut(elements, taps, g.result, g.images) : gathered::Cut{};
@@ -326,7 +326,7 @@ inline GatheredProducts data_products(const Convolution& g, int64_t first) {
       std::copy(elements, elements + 3, own);
       std::copy(taps, taps + 3, met);
       cut.take(i, own);
-      for (int a = 0; a < 3; ++a) gathered::keep_met(met[a], own[a], g.result[a]);
+      for (int a = 0; a < 3; ++a) gathered::trim_to_overlap(met[a], own[a], g.result[a]);
       p.column = gathered::side(own, g.images, y.image, x.image, false, y, x);
       p.depth = gathered::side(met, g.out, y.channel, g.depth(), g.channels_last, y, w);
       p.m = static_cast<int>(g.in);

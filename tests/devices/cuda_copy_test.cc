@@ -165,7 +165,7 @@ class CudaLink : public testing::Test {
   }
   void TearDown() override {
     unsetenv("LOCUS_P2P");
-    cuda::test_faults().links_lie = false;
+    cuda::test_faults().corrupt_links = false;
     cuda::forget_links();
   }
   // The stderr of the first copies from gpu(0) to gpu(1); the data must arrive.
@@ -181,7 +181,7 @@ class CudaLink : public testing::Test {
 };
 
 TEST_F(CudaLink, ThatLiesIsFoundOutAndNothingIsLost) {
-  cuda::test_faults().links_lie = true;
+  cuda::test_faults().corrupt_links = true;
   const std::string said = first_copies();
   EXPECT_NE(said.find("gpu(0) to gpu(1) go through the host: a direct copy delivered other bytes"),
             std::string::npos)
