@@ -5,13 +5,13 @@
 //   Graph graph = capture.end();
 //   graph.replay();                // computes y; each replay reads x anew
 //
-// A Capture records this thread's calls on the context's current stream. Operations that cannot be
-// replayed throw CaptureError: host reads, waits, copies to or from other memory except
-// non-blocking ones with cpu_pinned(), ops marked no_capture, and work on a context that is not
-// captured.
+// A Capture records this thread's calls on the context's current stream. It does not run them.
+// Operations that cannot be replayed throw CaptureError (see Details). If an operation is refused,
+// the capture continues without it.
 //
-// Threads: one thread uses a Capture. One thread at a time uses a Graph. Threads may capture at the
-// same time.
+// Threads: one thread makes, uses and ends a Capture. One thread at a time uses a Graph. Threads
+// may capture at the same time, and other threads may use the GPU meanwhile. A thread may capture
+// several contexts at the same time. Each Capture then records its own context's work.
 #pragma once
 
 #include <functional>
@@ -26,10 +26,13 @@ class Graph {
  public:
   Graph(Graph&&) noexcept;
   Graph& operator=(Graph&&) noexcept;
-  ~Graph();  // blocks until the replays are done; results stay valid
+  // Blocks until the replays are done. Results stay valid and then own their memory. All other
+  // memory of the graph goes back to the pool.
+  ~Graph();
 
   Context context() const;
-  void replay(Caller = Caller::here());  // enqueues and returns
+  // Enqueues the work and returns. CaptureError while this thread records anything.
+  void replay(Caller = Caller::here());
 
  private:
   friend class Capture;
@@ -42,11 +45,14 @@ class Graph {
 
 class Capture : NonCopyable {
  public:
-  // CaptureError for a host context, or if the thread records c already.
+  // CaptureError for a host context, if this thread captures c already, and in a function that is
+  // being compiled (compile.h).
   explicit Capture(Context c);
   ~Capture();  // without end(): drops the recording
 
-  // Throws, and drops the recording, if the device refuses the work: CaptureError or OutOfMemory.
+  // Ends the recording. If the device refuses the work, drops the recording and throws CaptureError
+  // or OutOfMemory. A second call throws CaptureError. A call on another thread throws
+  // CaptureError, and the capture goes on.
   Graph end();
 
  private:
@@ -56,8 +62,9 @@ class Capture : NonCopyable {
 // For ops.
 namespace capture {
 
-// Device memory of the recording on c: `bytes` bytes, copied from what `fill` gives before each
-// replay.
+// Returns device memory of this thread's recording on c, of at most 4096 bytes. Before each replay,
+// fill(to) writes `bytes` bytes on the host, which the replay copies to this memory. For a function
+// that is being compiled, this also happens at once.
 const void* slot(Context c, size_t bytes, std::function<void(void*)> fill);
 
 }  // namespace capture
@@ -74,17 +81,27 @@ Live<T> live(Context c, auto source) {
 
 // --- Details ---
 
+// These throw CaptureError in a capture:
+//   - host reads (item, to_vector, printing) and waits of this thread;
+//   - copies from and to cpu(), and copies between devices, even if both are captured;
+//   - copies from and to cpu_pinned() that block (blocking = true, the default). With
+//     blocking = false they are recorded. Each replay reads the source's contents at that time;
+//   - ops marked no_capture;
+//   - work on a context that is not captured, host contexts included, or on another stream than the
+//     context's current stream when the capture began.
+
 // Memory:
 //   - Recorded work allocates from the graph's own memory, so addresses stay fixed. The memory is
 //     the graph's alone until the graph is destroyed. stats() counts it.
-//   - The graph keeps tensors from outside alive. Eager work on these tensors is ordered with a
-//     replay as with one op that reads and writes what the graph does.
-//   - Contents of results are undefined before the first replay.
+//   - The graph keeps tensors from outside alive. Other threads may use them during the capture.
+//   - A replay is ordered with eager work like one op, on all streams. It waits for earlier work on
+//     the tensors that it uses, and later work on them waits for the replay.
+//   - Until end(), another thread that uses a result gets CaptureError. Between end() and the first
+//     replay, contents of results are undefined.
 
 // Host-side values are frozen at recording time: multipliers of an optimizer's parameters, the
 // batch size, the mode (training or not) and, in a CUDA graph, the precision of matrix products.
-// Values that ops take through live() are read anew at each replay: random keys and the numbers of
-// updates, such as learning rates. So n replays draw
-// the same random numbers as n eager runs.
+// Values that ops take through live() are read anew at each replay: random keys, learning rates and
+// update counts. So n replays draw the random numbers and make the updates of n eager runs.
 
 }  // namespace locus

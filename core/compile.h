@@ -1,7 +1,8 @@
 // Compiled records a function of tensors at its first call and replays it at later calls. A replay
 // skips inference and dispatch, and allocates only results. On GPUs it launches CUDA graphs, whose
-// branches run in parallel. Results are the same bits as uncompiled. A Compiled and graphs of its
-// results own its recordings. Any thread may call it; concurrent calls run one by one.
+// branches run in parallel. Results are the same bits as uncompiled. The Compiled owns its
+// recordings. Under autograd::Record, the graph of a result also owns the recording that the call
+// used. Any thread may call it; concurrent calls run one by one.
 //
 //   Compiled f([w](const Tensors& in) { return Tensors{relu(dot(in[0], w))}; });
 //   Tensor y = f({x})[0];   // runs the function and records it
@@ -35,15 +36,14 @@ struct CompiledCall {
   // have ended. Calls of a branch run in order; branches run in parallel.
   int segment = 0, branch = 0;
   bool graph = false;  // whether the segment is one CUDA graph
-  double us = 0;       // run alone or, if it needs peers, with them: the least of a few runs
+  double us = 0;       // shortest of a few runs, alone or with the peers that it needs
 };
 
-// Each call copies its inputs to buffers, replays, and copies the results to new memory: per
-// context each way, one batched copy of dense tensors. Inputs that the function writes are copied
-// back. Each replay reads anew: random keys, learning rates, update counts and the contents of
-// captured tensors. Other host-side values are frozen: numbers, branches, which tensors
-// were captured. To carry state to the next call, write in place: s += y. After s = s + y, replays
-// read the recorded s.
+// Each call copies its inputs to buffers, replays, and copies the results to new memory. Inputs
+// that the function writes are copied back. Each replay reads anew: random keys, learning rates,
+// update counts and the contents of captured tensors. Other host-side values are frozen: numbers,
+// branches, which tensors were captured. To carry state to the next call, write in place: s += y.
+// After s = s + y, replays read the recorded s.
 class Compiled {
  public:
   using Function = std::function<Tensors(const Tensors&)>;
@@ -51,7 +51,7 @@ class Compiled {
   explicit Compiled(Function f, const CompileOptions& options = {});
   Compiled(Compiled&&) noexcept;
   Compiled& operator=(Compiled&&) noexcept;
-  ~Compiled();  // waits for replays; frees recordings that no graph holds
+  ~Compiled();  // waits for replays of recordings that no graph holds, and frees them
 
   // Runs and records the function, or replays a recording. Returns results in new memory.
   Tensors operator()(const Tensors& in, Caller from = Caller::here());
@@ -76,33 +76,37 @@ class Compiled {
 // --- Details ---
 
 // A recording serves calls with the same key:
-//   - each input's shape, strides, dtype and context, and whether it needs a gradient; outside
-//     autograd::Record also which leaf the input is;
+//   - each input's shape, strides, dtype and context, and whether it needs a gradient;
+//   - outside autograd::Record, for an input that is a leaf (attach_grad()): which leaf;
 //   - whether the call is in training mode, under autograd::Record or in a recomputation
 //     (recompute.h);
 //   - the dtype of amp, current_context() and the precision of matrix products;
-//   - whether gradients are fresh or summed, if the function asks, as Trainer::step does.
+//   - for gradients whose state the function asks, as Trainer::step does: whether each is fresh,
+//     and whether it is summed over replicas (autograd.h).
 // The function is recorded again if a parameter that it used has new replicas, another grad_req
 // or another multiplier, or if a leaf has another gradient.
 
 // Inputs and results:
+//   - On each context, one launch copies all dense inputs in, and one copies all dense results out.
 //   - A result that is an input, a gradient, a captured tensor, or a view of one, is copied.
 //   - A call throws ValueError if the function writes an input that has gaps or a negative stride,
 //     shares memory with another input, or is captured as well. The first call throws after the
-//     function has run, and copies no input back.
+//     function has run, and copies no input back. A replay throws before it starts.
 //   - array() in the function gives the recorded numbers at each call. What the host writes through
 //     data_ptr() is not recorded. If an op reads memory of the recording that no recorded op
 //     has written, the op throws CaptureError.
 //   - Collectives of over 64 MiB may add in another order than uncompiled (ops/collective.h).
 //   - A tensor that the function stores elsewhere has the values of the last replay.
-//   - Gradients that the function writes keep their memory from then on. attach_grad()
-//     on an input in the function gives the caller's tensor nothing.
+//   - Gradients that the function writes keep their memory from then on.
+//   - If the function calls attach_grad() on an input, the caller's tensor gets no gradient.
 
 // Under autograd::Record a call is one node, and the node's gradient is recorded, too:
-//   - backward() through one result frees the graph of all results. Results that the head does not
-//     depend on have gradient 0, which gives NaN if a derivative is infinite.
+//   - backward() through one result frees the graph of all results, unless retain_graph is set. A
+//     later backward() through another result then throws Error; differentiate both together.
+//   - In a pass, results that no head depends on have gradient 0. If their derivative is infinite,
+//     the pass gives NaN.
 //   - A call holds its recording while its graph lives. Until then, another call with the same key
-//     uses another recording.
+//     uses another recording. All recordings of the key are kept and used again.
 //   - The gradient reads inputs and results as they were in the call. If a captured tensor that the
 //     gradient reads was written since, backward() throws Error.
 //   - A gradient with terms inside and outside of the function may be summed in another order.
@@ -116,11 +120,14 @@ class Compiled {
 // Errors:
 //   - CaptureError at the first call for operations that cannot be replayed: host reads, waits,
 //     file reads, copies between a GPU and pageable memory, and ops marked no_capture. After an
-//     error at the first call, what ran before it stays; no recording is kept. Call the function
-//     itself instead.
+//     error at the first call, what ran before it stays. No recording is kept, so the next call
+//     runs the function again. Call the function itself instead.
 //   - If a replay fails, as by a bad index, part of its writes remain. Its random numbers and
-//     updates count as used. A replay without memory for its results does not start.
-//   - Error if the object is called during its own call, as by a parameter's initializer.
+//     updates count as used.
+//   - If there is no memory for a replay's results, the call throws OutOfMemory before anything is
+//     written or drawn. The recording stays valid.
+//   - Error if the object is called during its own call: on the thread of the call, or on a thread
+//     of parallel() (parallel.h) that the call waits for. A parameter's initializer could do so.
 // With LOCUS_CHECK=nan (nan_check.h) the function runs uncompiled. Inside another recording, the
 // function becomes part of the outer recording.
 
