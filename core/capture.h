@@ -6,12 +6,11 @@
 //   graph.replay();                // computes y; each replay reads x anew
 //
 // A Capture records this thread's calls on the context's current stream. It does not run them.
-// Operations that cannot be replayed throw CaptureError (see Details). If an operation is refused,
-// the capture continues without it.
+// Operations that cannot be replayed throw CaptureError (see Details), and the
+// capture continues.
 //
-// Threads: one thread makes, uses and ends a Capture. One thread at a time uses a Graph. Threads
-// may capture at the same time, and other threads may use the GPU meanwhile. A thread may capture
-// several contexts at the same time. Each Capture then records its own context's work.
+// Threads: one thread makes and ends a Capture. One thread at a time uses a Graph. Threads may
+// capture at the same time, and other threads may use the GPU meanwhile.
 #pragma once
 
 #include <functional>
@@ -26,9 +25,7 @@ class Graph {
  public:
   Graph(Graph&&) noexcept;
   Graph& operator=(Graph&&) noexcept;
-  // Blocks until the replays are done. Results stay valid and then own their memory. All other
-  // memory of the graph goes back to the pool.
-  ~Graph();
+  ~Graph();  // blocks until the replays are done; results stay valid
 
   Context context() const;
   // Enqueues the work and returns. CaptureError while this thread records anything.
@@ -50,9 +47,9 @@ class Capture : NonCopyable {
   explicit Capture(Context c);
   ~Capture();  // without end(): drops the recording
 
-  // Ends the recording. If the device refuses the work, drops the recording and throws CaptureError
-  // or OutOfMemory. A second call throws CaptureError. A call on another thread throws
-  // CaptureError, and the capture goes on.
+  // Throws, and drops the recording, if the device refuses the work: CaptureError or OutOfMemory.
+  // A second call throws CaptureError. So does a call on another thread; the capture then
+  // continues.
   Graph end();
 
  private:
@@ -62,9 +59,8 @@ class Capture : NonCopyable {
 // For ops.
 namespace capture {
 
-// Returns device memory of this thread's recording on c, of at most 4096 bytes. Before each replay,
-// fill(to) writes `bytes` bytes on the host, which the replay copies to this memory. For a function
-// that is being compiled, this also happens at once.
+// Returns device memory of this thread's recording on c. Before each replay, fill(to) writes
+// `bytes` bytes on the host, and they are copied to this memory. At most 4096 bytes.
 const void* slot(Context c, size_t bytes, std::function<void(void*)> fill);
 
 }  // namespace capture
@@ -81,27 +77,32 @@ Live<T> live(Context c, auto source) {
 
 // --- Details ---
 
-// These throw CaptureError in a capture:
+// A thread may capture several contexts at the same time. Each Capture then records its own
+// context's work. These operations throw CaptureError:
 //   - host reads (item, to_vector, printing) and waits of this thread;
 //   - copies from and to cpu(), and copies between devices, even if both are captured;
 //   - copies from and to cpu_pinned() that block (blocking = true, the default). With
 //     blocking = false they are recorded. Each replay reads the source's contents at that time;
-//   - ops marked no_capture;
+//   - ops marked no_capture, and ops that read new memory that no recorded op has written;
 //   - work on a context that is not captured, host contexts included, or on another stream than the
 //     context's current stream when the capture began.
 
 // Memory:
 //   - Recorded work allocates from the graph's own memory, so addresses stay fixed. The memory is
 //     the graph's alone until the graph is destroyed. stats() counts it.
+//   - When the graph is destroyed, results own their memory. The rest returns to the pool.
 //   - The graph keeps tensors from outside alive. Other threads may use them during the capture.
 //   - A replay is ordered with eager work like one op, on all streams. It waits for earlier work on
 //     the tensors that it uses, and later work on them waits for the replay.
 //   - Until end(), another thread that uses a result gets CaptureError. Between end() and the first
 //     replay, contents of results are undefined.
 
-// Host-side values are frozen at recording time: multipliers of an optimizer's parameters, the
-// batch size, the mode (training or not) and, in a CUDA graph, the precision of matrix products.
-// Values that ops take through live() are read anew at each replay: random keys, learning rates and
-// update counts. So n replays draw the random numbers and make the updates of n eager runs.
+// Host-side values:
+//   - Values that ops take through live() are read anew at each replay: random keys, learning rates
+//     and update counts. So n replays draw the random numbers of n eager runs, and make their
+//     updates.
+//   - Other values are frozen at recording time: multipliers of an optimizer's parameters, weight
+//     decay, the batch size, the mode (training or not) and, in a CUDA graph, the precision of
+//     matrix products.
 
 }  // namespace locus
