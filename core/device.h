@@ -25,22 +25,23 @@ struct EventView {
   bool timed = false;
 };
 
-// Allocates memory in stream order. A block may be used on its stream when allocate returns, and
-// reused on that stream when deallocate is called.
+// Allocates memory in stream order. A block may be used on its stream when allocate returns. After
+// its release, that stream may get the block again at once. Another stream gets the block only
+// after waiting for that stream's queued work.
 class Allocator {
  public:
   virtual ~Allocator() = default;
   // At least `bytes` bytes, aligned to 256 (64 on the host). Throws OutOfMemory. bytes may be 0.
   virtual void* allocate(size_t bytes, StreamView stream) = 0;
   virtual void deallocate(void* p, size_t bytes, StreamView stream) noexcept = 0;
-  // For a block that other streams still use: reuses the block only after all `pending` events.
-  // Takes ownership of the events.
+  // For a block that other streams still use. No stream gets the block before all `pending` events
+  // have fired. Takes ownership of the events.
   virtual void deallocate_after(void* p, size_t bytes, StreamView stream,
                                 std::span<const EventView> pending) noexcept = 0;
 };
 
 struct MemoryStats {
-  size_t in_use = 0;    // bytes of live blocks, and of freed blocks not seen idle
+  size_t in_use = 0;    // bytes of live blocks, and of pending ones (see Details)
   size_t reserved = 0;  // bytes taken from the driver, cached blocks included
   size_t peak = 0;      // the largest in_use so far
   size_t limit = 0;     // 0: none
@@ -64,10 +65,7 @@ class RecordedWork {
 class Replay;
 struct ReplayCall;  // replay.h
 
-// A context's own streams. Ops run on compute. Copies that make a new tensor, and non-blocking
-// ones to the host, run on another stream: from the host on the target's to_device; from another
-// device on the target's peer; to the host on the source's to_host. A StreamScope of that context
-// overrides this, except in replays of copies between devices.
+// A context's own streams. Ops run on compute, many copies beside compute (see Details).
 enum class Lane : uint8_t { compute, to_device, to_host, peer };
 inline constexpr int kNumLanes = 4;
 const char* name(Lane lane);
@@ -90,28 +88,28 @@ class Device {
 
   // Runs or enqueues `kernel` on call.stream. `name` is for asynchronous errors: the op's name, or
   // its caller's name and the op's name (named_calls.h). `name` lives as long as the program.
-  // Throws errors that the host sees at once: DeviceError for a closed stream, Error for one of
-  // another device.
+  // Throws errors that the host sees at once.
   virtual void launch(Kernel kernel, const Call& call, const char* name) = 0;
-  // Enqueues a copy of bytes on `s`, a stream of this device. The target is on this device; if the
-  // target is the host, the source is. When copy returns, an end in pageable host memory is
-  // complete (reusable or filled).
+  // Enqueues a copy of bytes on s. This device is the target's or, for a copy to the host, the
+  // source's. When copy returns, a source in pageable host memory may be overwritten, and a target
+  // there is filled.
   virtual void copy(void* dst, Context to, const void* src, Context from, size_t bytes,
                     StreamView s) = 0;
 
-  // An event that fires when s gets here. On a closed stream the event has fired.
+  // An event that fires when the work enqueued on s so far is done.
   virtual EventView record(StreamView s) = 0;
   // An event with a time, for elapsed_ms. If times cost nothing, record() adds them, too.
   virtual EventView record_time(StreamView s) { return record(s); }
-  virtual void release(EventView e) noexcept = 0;
+  virtual void release(EventView e) noexcept = 0;  // streams that wait for e still do
   virtual bool done(EventView e) = 0;
-  // Later work on `waiter` runs after e; the host does not block. If this device cannot wait
-  // for e's device type, the host waits: device(e.context).wait_host(e).
+  // Later work on `waiter` runs after e; the host does not block. If this device cannot wait for
+  // e's device type, the host blocks instead: device(e.context).wait_host(e).
   virtual void wait(StreamView waiter, EventView e) = 0;
   virtual void wait_host(EventView e) = 0;                      // the host blocks
   virtual double elapsed_ms(EventView from, EventView to) = 0;  // of record_time(), both fired
-  // Blocks the host until s is empty; if s.id == 0, until all streams of the device are. Throws
-  // the first asynchronous error since the last one thrown, once, with the op's name.
+  // Blocks the host until s is empty; if s.id == 0, until all streams of the device are. Throws the
+  // device's first asynchronous error since the last one thrown, on whichever stream, with its own
+  // type and the op's name. Drops the other errors.
   virtual void synchronize(StreamView s) = 0;
 
   // Optional: makes one graph of calls of a replay (replay.h). Runs each call once by replay.run()
@@ -133,19 +131,43 @@ struct DeviceFactory {
 };
 // Throws Error if the type or the name is taken.
 void register_device(DeviceType type, const DeviceFactory& factory);
-// Registers the factory under the next free type, and returns the type.
+// Registers under the next free type, and returns the type.
 DeviceType register_device(const DeviceFactory& factory);
 bool device_registered(DeviceType type);
 
-// The device of a context. Throws DeviceError with the number of devices. Fast after the first
-// call.
+// The device of a context. DeviceError if there is none; the text gives the number of devices and
+// the factory's advice. A Context itself may name any index. Fast after the first call.
 Device& device(Context c);
 MemoryPool& memory_pool(Context c);
 std::vector<Context> opened_devices();
-// Blocks until all streams of all opened devices are empty, then throws the first error found.
+// Blocks until all streams of all opened devices are empty. Then throws the first error found, in
+// order of contexts, and drops other devices' errors.
 void wait_all(Caller from = Caller::here());
 
 // An id for a new stream: unique in the process, 1 or more.
 uint32_t new_stream_id();
+
+// --- Details ---
+
+// Memory pools:
+//   - A block given to deallocate_after is pending until the pool sees that its events have fired.
+//     The pool looks in some allocations and in release_cached.
+//   - If an allocation would exceed the limit, the pool releases cached segments, takes free blocks
+//     of other streams, and waits for pending blocks. If this is not enough, allocate throws
+//     OutOfMemory. The program can go on.
+
+// Streams of copies:
+//   - A copy to a new tensor on a device runs on the target's to_device from the host, and on the
+//     target's peer from another device.
+//   - A non-blocking copy to the host runs on the source's to_host.
+//   - In a StreamScope of the lane's context, such a copy runs on the scope's stream.
+//   - Replays of copies between devices always run on the target's peer.
+
+// Wrong streams:
+//   - open_stream() may return a closed stream again.
+//   - launch() and copy() on a closed stream throw DeviceError. record() gives an event that has
+//     fired, and synchronize() returns.
+//   - launch() and copy() on a stream of another device throw Error or a subclass. Other methods
+//     need not check the stream. Host devices ignore it.
 
 }  // namespace locus
