@@ -6,8 +6,8 @@
 // other ops, and sample inputs for generic tests. Two kinds of op have no kernel. Views return the
 // same memory with another shape or strides. Functions run on the host and call other ops and
 // copies (copyto). Users define ops, and add kernels for new devices, by the same calls as the
-// built-in ops (OpDef below; complete example: examples/custom_op). Threads: define ops before
-// other threads use them; invoke from any thread.
+// built-in ops (OpDef below; complete example: examples/custom_op). Threads: define an op before
+// other threads use it. Any thread may call invoke() and set_kernel() at any time.
 #pragma once
 
 #include <atomic>
@@ -36,8 +36,9 @@ concept AttrsType = std::is_trivially_copyable_v<A> && sizeof(A) <= kMaxAttrs &&
                     alignof(A) <= kAttrsAlignment;
 
 // Keeps alive the memory that pointers in an op's attributes point to. Each copy of the attributes
-// (in the tape, a recorded call, an emulated GPU's queue) holds the owner, too. A queue's thread
-// may release a launched call's owner last: it must not hold Tensors.
+// (in the tape, a recorded call, an emulated GPU's queue) holds the owner, too. A CUDA launch
+// keeps no copy after it returns. The owner must not hold Tensors, because a queue's thread may
+// release it last.
 struct AttrsOwner {
   std::shared_ptr<const void> memory;
 };
@@ -103,20 +104,20 @@ struct Op {
   // ShapeError or DTypeError with what was expected; invoke() adds the op's name and operands.
   using Infer = DType (*)(std::span<const Meta> in, const void* attrs, std::span<Meta> out);
   // Returns one gradient per input, in order (saved.h). If `broadcasts` is set, autograd sums each
-  // gradient to its input's shape.
+  // gradient to its input's shape. Wrong gradients: see Details.
   using Gradient = Tensors (*)(const Saved& saved, std::span<const Tensor> dout);
   // For view ops: returns a view of the same memory, with `data` set.
   using MakeView = View (*)(const View& in, const void* attrs);
-  // For function ops: makes the results, on any contexts, and writes into results that are defined
-  // already. Backward calls the op's gradient; without a gradient, the ops that the function called
-  // are differentiated.
+  // For function ops. Makes each undefined result, on a context of its choice, and writes into
+  // defined results. Backward calls the op's gradient; without a gradient, it differentiates the
+  // ops that the function called.
   using Function = void (*)(std::span<const Ref> in, const void* attrs, std::span<Tensor> out);
 
   static constexpr int kAny = -1, kEach = -2;
 
   std::string name;
   std::vector<std::string> arguments;  // names of the operands, for errors
-  // Numbers of inputs and results, checked before infer. kAny: any, if infer takes it. kEach: one
+  // Numbers of inputs and results, checked before infer. kAny: any that infer accepts. kEach: one
   // result per input.
   int min_in = 0, max_in = kAny, n_out = 1;
   const std::type_info* attrs_type = &typeid(NoAttrs);  // checked before infer
@@ -129,8 +130,8 @@ struct Op {
   // Optional: the same gradient by kernels without gradients. Replaces `gradient` in backward
   // passes that are not recorded.
   Gradient fused_gradient = nullptr;
-  // Optional: replaces `gradient` in passes without retain_graph, if the first result alone has a
-  // gradient, a head's default of ones. The ones are not allocated, and `dout` is undefined.
+  // Optional: replaces `gradient` if result 0 is a head with the default gradient of ones, no other
+  // result has a gradient, and the graph is not retained. `dout` is then undefined.
   Gradient head_gradient = nullptr;
   MakeView make_view = nullptr;
   Function function = nullptr;
@@ -144,8 +145,8 @@ struct Op {
   // The kernel waits for peer kernels on other devices and cannot run alone; never on the host. The
   // attributes' owner is the PeerBarrier of these kernels (communicator.h).
   bool needs_peers = false;
-  // Bit i: result i may share input i's memory, because the kernel reads each element before
-  // writing it. With layout `strided` all results may; otherwise only the first 32 may.
+  // Bit i: the kernel may write result i over input i, because it reads each element before it
+  // writes it. Kernels of layout `strided` may do so for all inputs, without bits.
   uint32_t over_inputs = 0;
   std::atomic<Kernel> kernels[kMaxDeviceTypes][kNumDTypes] = {};
 
@@ -303,8 +304,8 @@ class OpRef {
 };
 
 namespace detail {
-// Writes into results that are already defined; their context, shape and dtype must match. `where`:
-// the context of an op without inputs; null: the target's, else current_context().
+// Writes into results that are already defined. An op without inputs runs on *where. If `where` is
+// null, it runs on the first defined result's context, else on current_context().
 void invoke(const Op& op, std::span<const Ref> in, const AttrsView& attrs, const Context* where,
             std::span<Tensor> out);
 void invoke_into(const Op& op, std::span<const Ref> in, const AttrsView& attrs,
@@ -317,10 +318,9 @@ OpRef<A>::OpRef(std::string_view name) : op_(get_op(name)) {
   detail::check_attrs(op_, typeid(A));
 }
 
-// Runs an op with one result on its inputs' context (cpu(0) if all are pinned). If `out` is
-// defined, invoke() writes the result into `out`; context, shape and dtype must match. Throws
-// ValueError for attributes of another type than the op's (default: NoAttrs), Error for a wrong
-// number of inputs or results.
+// Runs an op with one result on its inputs' context (cpu(0) if all are pinned). The result has new
+// memory there, except for views. If `out` is defined, invoke() writes into `out` and returns it.
+// Errors: see Details.
 template <class A = NoAttrs>
 Tensor invoke(const Op& op, std::span<const Ref> in, const A& attrs = {}, Tensor out = {}) {
   detail::invoke(op, in, AttrsView::of(attrs), nullptr, {&out, 1});
@@ -342,15 +342,16 @@ Tensor invoke_on(Context where, const Op& op, const A& attrs = {}) {
   detail::invoke(op, {}, AttrsView::of(attrs), &where, {&out, 1});
   return out;
 }
-// Runs an op with several results. Writes result i into out[i] if that is defined.
+// Runs an op with several results. Writes result i into out[i] if that is defined. If the number of
+// results depends on the attributes, `out` must have that size.
 template <class A = NoAttrs>
 Tensors invoke_all(const Op& op, std::span<const Ref> in, const A& attrs = {}, Tensors out = {}) {
   if (const int n = op.results(in.size()); n >= 0) out.resize(static_cast<size_t>(n));
   detail::invoke(op, in, AttrsView::of(attrs), nullptr, out);
   return out;
 }
-// Writes into existing tensors (out= and in-place forms). Throws unless context, shape and dtype
-// are as inferred. While recording, throws Error if an operand is part of the graph.
+// Writes into existing tensors (out= and in-place forms). While recording, throws Error if an
+// operand is part of the graph.
 template <class A = NoAttrs>
 void invoke_into(const Op& op, std::span<const Ref> in, std::span<const Ref> out,
                  const A& attrs = {}) {
@@ -360,5 +361,34 @@ template <class A = NoAttrs>
 void invoke_into(const Op& op, Refs in, Refs out, const A& attrs = {}) {
   detail::invoke_into(op, {in.begin(), in.size()}, AttrsView::of(attrs), {out.begin(), out.size()});
 }
+
+// --- Details ---
+
+// All calls are checked before anything is allocated, launched or written:
+//   - Error: a wrong number of inputs or results; invoke() or invoke_all() of an op that writes in
+//     place; a defined result of a view op; under autograd::Record, a defined result if an operand
+//     is in the graph.
+//   - ValueError: attributes of another type than the op's (default: NoAttrs); two defined results
+//     that share memory.
+//   - ContextMismatch: operands or defined results on different contexts. cpu_pinned() goes with
+//     every cpu(i).
+//   - ShapeError or DTypeError: inputs that infer refuses; a defined result of another shape or
+//     dtype than inferred.
+//   - DTypeError: no kernel for the device type and dtype. The text lists the dtypes that have one.
+//   - Function ops check contexts, shapes and dtypes in their function.
+
+// Defined results:
+//   - If the kernel cannot write all of them directly, invoke() makes the results in new memory and
+//     copies them. This costs an allocation and a copy per result.
+//   - A kernel cannot write a result that shares an input's storage, unless the two are the same
+//     view and over_inputs or layout `strided` allows it.
+//   - A kernel of another layout than `strided` cannot write a result that is not row-major.
+//   - Ops that write in place always write directly. With layout `contiguous`, they throw
+//     ShapeError for a result that is not row-major.
+
+// Gradients:
+//   - If a gradient function returns a wrong number of tensors, backward() throws Error.
+//   - If a gradient has another shape than its input, and `broadcasts` is not set, backward()
+//     throws ShapeError.
 
 }  // namespace locus
