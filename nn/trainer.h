@@ -1,8 +1,8 @@
 // Trainer: updates a set of parameters with an optimizer. If a parameter has replicas on several
 // contexts, step() sums their gradients first, and the replicas stay equal. The trainer shares the
-// parameters and owns the optimizer's states. It can be moved, not copied. One thread at a time may
-// call it. With one rank and no kvstore on the host, step() does not wait for the devices. Unusual
-// cases: "Details" at the end.
+// parameters and owns the optimizer's states. One thread at a time may call it. With one rank and
+// no kvstore on the host, step() does not wait for the devices. Unusual cases: "Details" at the
+// end.
 //
 //   nn::Trainer trainer(net.parameters(), optim::SGD({.learning_rate = .1}));
 //   { autograd::Record record;  loss = loss_fn(net(x), y); }
@@ -36,8 +36,7 @@ struct TrainerOptions {
   bool overlap = false;
   // The stage of ZeRO (Rajbhandari, Rasley, Ruwase, He: "ZeRO: Memory Optimizations Toward Training
   // Trillion Parameter Models", SC 2020). ValueError for another number. Each parameter with
-  // replicas has one owner among their contexts. The owner stays the same while it has a replica.
-  // New owners are spread so that all contexts own about as many bytes.
+  // replicas has one owner among their contexts.
   //   0  each context keeps the optimizer's states of its replicas and updates its replicas
   //   1  only the owner keeps the states, including f32 masters; the owner updates the weight,
   //      which is then copied to the other replicas
@@ -73,18 +72,18 @@ class Trainer {
   Trainer& operator=(Trainer&&) noexcept;
   ~Trainer();
 
-  // A number that no other trainer of the process has. A trainer that is moved keeps its number.
+  // The trainer's number, unique in the process. A trainer that is moved keeps its number.
   uint64_t id() const;
 
-  // Calls allreduce_grads(), then update(). update() divides gradients by batch_size (> 0), because
-  // a loss is the sum over batch_size samples. If backward() has not written a gradient since the
-  // last step, step() throws an Error that names the parameter. With ignore_stale_grad, step()
-  // skips this parameter.
+  // Calls allreduce_grads(), then update(). update() divides gradients by batch_size, because a
+  // loss is the sum over batch_size samples. ValueError unless batch_size > 0. A gradient is new if
+  // backward() has written it since the last step. If a replica's gradient is not new, step()
+  // throws an Error that names the parameter. With ignore_stale_grad, step() skips this parameter
+  // on all contexts. These checks come before the sum: after an error, new gradients stay new.
   void step(int64_t batch_size, bool ignore_stale_grad = false, Caller = Caller::here());
   // The two halves of step(). Between them a program may read or change the summed gradients.
   // allreduce_grads() is idempotent: until backward() writes a gradient again, a second call, or
-  // step(), keeps the sum. update() without a sum uses each context's own gradient, as in Gluon;
-  // with zero, the owner's.
+  // step(), keeps the sum. update() does not sum: see Details.
   void allreduce_grads(Caller = Caller::here());
   void update(int64_t batch_size, bool ignore_stale_grad = false, Caller = Caller::here());
 
@@ -100,7 +99,7 @@ class Trainer {
 
   // Calls allreduce_grads(), then limits the norm of all new gradients together (formula:
   // nn/clip.h). The norm is of gradients divided by batch_size and loss_scale. Returns the norm
-  // before the limit, one f64 on the context of the first gradient.
+  // before the limit, one f64 on the context of the first new gradient.
   //   trainer.clip_global_norm(1.0, batch_size);
   //   trainer.step(batch_size);
   // ValueError for a negative max_norm, Error if no gradient is new.
@@ -113,7 +112,8 @@ class Trainer {
   void set_schedule(optim::LRScheduler s, Caller = Caller::here());
   int64_t num_update() const;
 
-  // The optimizer's states and counts, without its options, by the names in `parameters`:
+  // The optimizer's states and counts, by the names in `parameters`. They do not contain the
+  // learning rate or other options.
   //   "0.weight/mean"    a state of the optimizer: the trainer's own tensor
   //   "0.weight/count"   the number of updates: a copy
   //   "optimizer:Adam"   num_update(): a copy
@@ -144,6 +144,7 @@ class Trainer {
 // Parameters
 //   - ContextMismatch unless a parameter's replicas are all on the host or on one kind of device.
 //     Different parameters may live on different contexts (a network across GPUs).
+//   - A parameter that is listed twice, or shared by layers, is updated once per step.
 //   - Parameters with grad_req null are skipped. Their states are kept for when grad_req changes
 //     back.
 //   - If the trainer has all parts of a parameter that is cut (nn/parameter.h), one after the
@@ -151,17 +152,20 @@ class Trainer {
 //     host. set_states() takes the whole or the parts.
 
 // Summed gradients
+//   - If gradients are not summed, update() uses each context's own gradient, as in Gluon. The
+//     replicas then differ, and later steps do not make them equal. With zero, update() uses the
+//     owner's gradient for all replicas.
 //   - With grad_req add, backward() after the sum throws Error, until the update, discard() or
 //     zero_grad().
-//   - If a sum in step() or allreduce_grads() fails halfway, gradients count as used, and gradients
-//     with grad_req add become 0.
-//     The next backward() writes new gradients.
+//   - If a sum in step() or allreduce_grads() fails halfway, no weight has changed. All gradients
+//     of the trainer count as used, and those with grad_req add become 0. step() throws Error until
+//     backward() has written new gradients.
 
 // Updates that fail
 //   - If an update fails on some of a parameter's contexts, the replicas there get values and
 //     states from a context on which the update succeeded.
-//   - If an update fails on all of a parameter's contexts, the gradients stay new, for a later
-//     step(n, true).
+//   - If an update fails on all of a parameter's contexts, the parameter's gradients stay new.
+//     Without another backward(), step(n, true) repeats this update only.
 
 // overlap
 //   - Parameters with replicas have grad_req write, else Error. There is one backward() per context
@@ -169,21 +173,23 @@ class Trainer {
 //     backward(), throw Error.
 //   - If a batch makes no step, call discard(). A second backward() before step() or discard()
 //     throws Error. From then on step() throws Error until discard().
-//   - A backward() that fails may have written some gradients. If its sum fails, step() throws
+//   - A backward() that fails may have written some gradients.
+//   - The sum runs in backward(). If the sum fails, backward() throws. From then on step() throws
 //     Error until discard().
 //   - A compiled step always overlaps. With several ranks the option has no effect.
 
 // zero
+//   - The owner of a parameter stays the same while it has a replica. New owners are spread so that
+//     all contexts own about as many bytes.
 //   - Weights have the same bits on all contexts, and the same bits as with stage 0. Exceptions:
 //     clip_global_norm(), which adds squares in another order, and NCCL's large sums
 //     (ops/collective.h).
 //   - Only the owner has the summed gradient. Between allreduce_grads() and update(), read and
 //     change the gradient there. The other replicas' gradients count as used.
-//   - After the sum and zero_grad(), step() throws Error; with stage 0 the sum is 0.
+//   - If zero_grad() is called after the sum, step() throws Error. With stage 0 the sum becomes 0.
 //   - Stage 2 returns the memory of the other replicas' gradients to the pool. Until backward()
 //     writes these gradients again, grad() throws Error. Memory from attach_grad(place) or of
-//     a compiled network is kept. Gradients with grad_req add start from
-//     0 again.
+//     a compiled network is kept. Gradients with grad_req add start from 0 again.
 //   - Files are the same for every stage and number of contexts. A rank shards over its own
 //     contexts, not over ranks.
 
@@ -196,11 +202,16 @@ class Trainer {
 // Several ranks (core/cluster.h), each with any number of replicas
 //   - Sums are over the replicas of all ranks, and all ranks make the same update. batch_size is
 //     the number of samples of all ranks together.
-//   - The constructor copies rank 0's values to all ranks. For parameters without values, the next
-//     step does so. If values are initialized or loaded again, the next step does so again.
-//   - All ranks make their trainers, give parameters new values, and call step(), allreduce_grads()
-//     and update() in the same order. All ranks have new gradients of the same parameters.
-//     Otherwise every rank throws Error.
+//   - The constructor copies rank 0's values to all ranks. If a parameter has no values yet,
+//     the next step copies them.
+//   - After initialize(), set_data() or a load, the next step copies rank 0's values again. All
+//     ranks give the same parameters new values. If one rank alone does so, every rank throws Error
+//     in the next step.
+//   - A write in place, such as p.data() += 1, is not noticed. If one rank alone writes, its values
+//     stay different.
+//   - All ranks make their trainers in the same order, and call step(), allreduce_grads() and
+//     update() in the same order. They have new gradients of the same parameters. Otherwise every
+//     rank throws Error.
 //   - If one rank fails a check, every rank throws.
 
 // Before step(), update(), update_if_finite() and clip_global_norm() write, ranks compare
