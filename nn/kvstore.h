@@ -1,7 +1,7 @@
 // KVStore: values by key, as in MXNet. Contexts and ranks push tensors to a key and pull its value.
 // The store owns its values: init() and push() copy. One thread at a time may call a store. Calls
-// enqueue work. They wait only for values on the host and, in a dist store, for the other ranks.
-// Unusual cases: "Details" at the end.
+// enqueue work. They wait only for copies to or from the host and, in a dist store, for other
+// ranks. Unusual cases: "Details" at the end.
 //
 //   auto kv = kvstore::create("device");
 //   kv->init("w", zeros({2, 3}));
@@ -59,8 +59,9 @@ class Key {
 };
 using Keys = std::vector<Key>;
 
-// Changes `stored` in place, e.g. stored += merged. `merged` is the sum of a push, on the same
-// context.
+// Writes into `stored`, as stored += merged does. `merged` is the sum of a push, on the same
+// context. If the updater assigns another tensor, stored = stored + merged, push() throws Error and
+// the value stays.
 using Updater = std::function<void(const Key& key, const Tensor& merged, Tensor& stored)>;
 
 class KVStore : NonCopyable {
@@ -99,8 +100,8 @@ class KVStore : NonCopyable {
                  Caller = Caller::here());
 
   // Sets the key's value, of any shape, dtype and context. The key may be new. If shape and dtype
-  // stay the same, the optimizer's states are kept; else they start anew. In a dist store each rank
-  // sets the same value. The ranks do not wait for each other.
+  // stay the same, the optimizer's states and number of updates are kept, on the new context. Else
+  // they start anew, and the multipliers stay. In a dist store each rank sets the same value.
   void set_value(const Key& key, const Tensor& value, Caller = Caller::here());
 
   // Later pushes call `updater`. With an empty one, a push replaces the value. Removes an
@@ -123,10 +124,10 @@ class KVStore : NonCopyable {
 
   int64_t num_update(const Key& key);  // updates of the value by the optimizer
 
-  // The optimizer's states, named as in nn::Trainer: "w/mean", "w/count", "optimizer:Adam". The
-  // states are the store's own tensors; the numbers are copies. Error without an optimizer. If
-  // names, shapes or dtypes differ from this store's, FormatError, ShapeError or DTypeError, and
-  // nothing changes.
+  // The optimizer's states, without the keys' values, named as in nn::Trainer: "w/mean", "w/count",
+  // "optimizer:Adam". The states are the store's own tensors; the numbers are copies. If names,
+  // shapes or dtypes differ from this store's, FormatError, ShapeError or DTypeError, and nothing
+  // changes.
   NamedTensors optimizer_states();
   void set_optimizer_states(const NamedTensors& states, Caller = Caller::here());
   void save_optimizer_states(const std::string& path, Caller = Caller::here());
@@ -162,7 +163,7 @@ class KVStore : NonCopyable {
   double rescale_grad_ = 1;
 };
 
-// "local", "device", "nccl", "dist_sync", "dist_device_sync"; ValueError for another type.
+// The types are listed above.
 std::shared_ptr<KVStore> create(std::string_view type = "local");
 
 // --- Details ---
@@ -181,11 +182,19 @@ std::shared_ptr<KVStore> create(std::string_view type = "local");
 //   - A call checks all its arguments before it writes.
 //   - ValueError for an unknown type or key, a key that exists already, keys of two types
 //   - ShapeError, DTypeError; ContextMismatch for a push from contexts that collectives cannot sum
-//   - Error for lists of different lengths, empty lists, a pull into a recorded tensor
-//   - All ranks of a dist store make the same calls in the same order, else Error on every rank.
-//   - In a dist store every rank throws what init(), push(), pushpull() and broadcast() find wrong
-//     in their arguments. Errors of an optimizer or updater, and of other calls, are thrown on
-//     their rank only.
+//   - Error for lists of different lengths, empty lists, a pull into a recorded tensor, and
+//     optimizer states of a store without an optimizer
 //   - If an optimizer or an updater throws in push(), earlier keys of the call have been updated.
+
+// Ranks of a dist store
+//   - init(), push(), pushpull(), broadcast() and barrier() wait for the other ranks.
+//   - All ranks make these calls in the same order, with the same keys. Otherwise every rank throws
+//     Error, and nothing is written.
+//   - Other calls, such as pull(), set_value() and set_optimizer(), do not wait for other ranks.
+//   - If one rank finds wrong arguments in init(), push(), pushpull() or broadcast(), every rank
+//     throws.
+//   - An error of an optimizer or updater is thrown on its rank only. The key's value then differs
+//     from that of the other ranks, and later pushes do not notice.
+//   - Errors of the other calls are thrown on their rank only.
 
 }  // namespace locus::kvstore
