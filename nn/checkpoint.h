@@ -1,13 +1,17 @@
 // Checkpoints: save the parts of a training run on disk. If the run stops or is killed, a new
-// process loads the newest checkpoint and continues with the same numbers. The functions read and
-// write the parts that the caller owns. Unusual cases: "Details" at the end.
+// process loads the newest checkpoint and continues with the same numbers. Unusual cases: "Details"
+// at the end.
 //
 //   checkpoint::save("run", {net, trainer, loader});              // after some steps
 //   if (checkpoint::load("run", {net, trainer, loader})) ...      // in another process
 //
-// A checkpoint is a folder "run/checkpoint-000012". It has a file for each part, in MXNet's .params
-// format (core/io.h), and manifest.json with the size and CRC-32 of each file. The state of random
-// numbers is always a part. Measured choices of kernels (core/tuning.h), if any, are a part, too.
+// A part (nn/checkpoint/checkpoint_part.h) refers to the caller's object: do not move or destroy
+// the object while the part is in use.
+//
+// The first checkpoint is the folder "run/checkpoint-000001". It has a file for each part, in
+// MXNet's .params format (core/io.h), and manifest.json with the size and CRC-32 of each file. The
+// state of random numbers is always a part. Measured choices of kernels (core/tuning.h), if any,
+// are a part, too. load() restores both.
 #pragma once
 
 #include <optional>
@@ -32,10 +36,14 @@ struct Loaded {
   std::string path;                  // the checkpoint's folder
   std::vector<std::string> skipped;  // damaged newer checkpoints, each with the reason
 };
-// Restores the parts and the random numbers from the newest whole checkpoint. Other parts in the
-// checkpoint are ignored. Returns nullopt if `directory` has no checkpoint or does not exist.
-// FormatError if all checkpoints are damaged, or if the checkpoint lacks a part. If a part does not
-// fit, load() throws the part's error. After these errors nothing has changed.
+// Restores the parts and the random numbers from the newest whole checkpoint. A checkpoint is whole
+// if all its files have the size and CRC-32 in its manifest, also those of parts that the caller
+// does not load. The caller may load only some parts, for example the network.
+//
+// Returns nullopt if `directory` has no checkpoint or does not exist. Throws FormatError if all
+// checkpoints are damaged, or if the newest whole checkpoint lacks a part. If a part does not fit,
+// throws the part's error (see Details) and tries no older checkpoint. All parts are checked before
+// the first is restored: after these errors nothing has changed.
 std::optional<Loaded> load(const std::string& directory, const Parts& parts,
                            Caller = Caller::here());
 
@@ -44,18 +52,28 @@ std::optional<Loaded> load(const std::string& directory, const Parts& parts,
 // The program that loads
 //   - It makes the same networks, optimizer and loader, with the same options. It sets options
 //     again, also a learning rate that set_learning_rate() changed.
-//   - load() refuses a part with the state of another model, and names the difference.
+//   - If a part does not fit, the error names the difference. A network throws FormatError for
+//     other names, ShapeError or DTypeError. A Trainer throws these, and FormatError for another
+//     optimizer. A loader throws ValueError for another number of samples, batch_size, shuffle,
+//     last_batch or seed.
+
+// Parts
+//   - If a Trainer was moved from, save() throws Error and writes no checkpoint. If an object was
+//     destroyed, the behavior is undefined.
 
 // Writing
 //   - save() writes under another name, flushes to the disk and renames. A reader sees a whole
 //     checkpoint or none.
 //   - A process that is killed in save() leaves the earlier checkpoints and a hidden draft,
-//     ".checkpoint-000012-HOST-PID". The next save() on that host removes the draft.
+//     ".checkpoint-000012-HOST-PID". The next save() on that host removes the draft, unless
+//     another running process has that PID.
 //   - Several processes may save into one folder. They take turns if the file system has locks.
 
 // Reading
-//   - load() checks every part before it changes any, and restores networks first. The order of
-//     `parts` does not matter.
+//   - Networks are restored first, then the other parts in the given order, then random numbers and
+//     choices of kernels. The program may give `parts` in any order.
+//   - If restoring a part fails after the checks (out of memory), the parts before it stay
+//     restored, and this part may be restored in half. Nothing is undone.
 //   - If a network has no shapes yet, the Trainer's states are checked against the network's state
 //     in the checkpoint.
 //   - A checkpoint has one value for all replicas of a parameter. If replicas differ, as in running
@@ -64,8 +82,10 @@ std::optional<Loaded> load(const std::string& directory, const Parts& parts,
 // Several ranks (core/cluster.h)
 //   - All ranks call save() and load(), on a folder that all of them see.
 //   - Rank 0 writes while the others wait. All ranks read.
-//   - Another number of ranks may load a checkpoint. The total batch_size must stay the same.
-//   - All ranks get rank 0's random numbers. For other numbers, call random::seed() after load().
-//   - If one rank fails, every rank throws.
+//   - Another number of ranks may load a checkpoint, with another num_parts. batch_size counts all
+//     ranks and must stay the same.
+//   - All ranks get rank 0's random numbers, so they draw equal numbers. For other numbers, call
+//     random::seed() after load().
+//   - If one rank fails, every rank throws, as in cluster::together().
 
 }  // namespace locus::checkpoint
