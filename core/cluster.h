@@ -15,8 +15,8 @@
 //   }
 //
 // Every rank makes the same collective calls in the same order. A single process, or a process
-// before init(), is rank 0 of 1: all calls work, without MPI. Threads of a process must take turns
-// to call (MPI_THREAD_SERIALIZED). Unusual cases: "Details" at the end.
+// before init(), is rank 0 of 1: all calls work, without MPI. If several threads of a process call,
+// the program orders their calls. Unusual cases: "Details" at the end.
 #pragma once
 
 #include <functional>
@@ -32,10 +32,10 @@ namespace locus::cluster {
 // its ranks, unless the launcher did. LOCUS_PIN=0 and LOCUS_NUM_THREADS override parts of that.
 // Once ranks have joined, later calls do nothing.
 //
-// Waits for all ranks for 25 s, or for LOCUS_CLUSTER_TIMEOUT if that is longer. If a rank is
-// missing then, this process prints a message and exits with status 1, because MPI cannot continue.
-// Throws Error if LOCUS_CLUSTER_TIMEOUT is not a whole number from 1 to 1000000, if several ranks
-// were started but the build has no MPI, or if MPI does not find them.
+// Waits for all ranks. If one is missing after 25 s (LOCUS_CLUSTER_TIMEOUT, if longer), this
+// process prints a message and exits with status 1, because MPI cannot continue. Throws Error if
+// LOCUS_CLUSTER_TIMEOUT is not a whole number from 1 to 1000000, if several ranks were started but
+// the build has no MPI, or if MPI does not find them.
 void init();
 
 // The number of processes that mpirun or srun started, also before init(). 1: no launcher.
@@ -58,10 +58,11 @@ void barrier(Caller = Caller::here());
 
 // Reduces the tensors over all ranks, element by element, in place. Every rank passes the same
 // number of tensors, of equal shapes, dtypes and device types (cpu and cpu_pinned count as one).
-// Tensors that share a context on one rank share a context on all. On the host f16 and bf16 are
-// summed in f32, and max and min propagate NaN. On GPUs NCCL's rules hold, and the host does not
-// wait. Not differentiable. DTypeError for bool_ and for the mean of integers, Error for recorded
-// tensors, CaptureError in compiled code.
+// If two tensors are on one context on some rank, they are on one context on every rank. On the
+// host f16 and bf16 are summed in f32, and max and min propagate NaN. On GPUs NCCL's rules hold,
+// and the host does not wait. Not differentiable. Views are allowed. Error for tensors that share
+// bytes (the same tensor twice), broadcast views and recorded tensors. DTypeError for bool_ and for
+// the mean of integers, CaptureError in compiled code.
 void all_reduce(const Tensors& tensors, ReduceOp op = ReduceOp::sum, Caller = Caller::here());
 double all_reduce(double value, ReduceOp op = ReduceOp::sum, Caller = Caller::here());
 // Writes rank root's values into the tensors of every rank. Any dtype.
@@ -80,13 +81,27 @@ Tensor send_recv(const Tensor& x, const std::vector<int>& sources, Caller = Call
 // names the lowest failing rank. If the type is not from core/error.h, the other ranks throw Error.
 // The cluster timeout applies to reaching this call, not to f.
 void together(const std::function<void()>& f, Caller = Caller::here());
-// Runs f() before a collective call. If f throws, every rank throws as in together(). The other
-// ranks throw from the collective call.
+// For checks before a collective call. Runs f(), without waiting if f succeeds. If f throws on some
+// ranks, every rank throws as in together(): those ranks from here, and the others from the
+// collective call that follows.
 void share_failure(const std::function<void()>& f, Caller = Caller::here());
 // Runs f() on rank 0 while the other ranks wait. Throws as together() does.
 void on_root(const std::function<void()>& f, Caller = Caller::here());
 
 // --- Details ---
+
+// A single process
+//   - rank() is 0, and size() is 1.
+//   - all_reduce() and broadcast() check their arguments and leave the tensors as they are.
+//     send_recv(x, {0}) returns a copy of x. together() runs f().
+//   - contexts() returns gpu(0), or cpu(0) if there is no GPU.
+
+// Threads of a process
+//   - Calls at the same time are safe: a lock runs one all_reduce(), broadcast() or barrier() after
+//     the other.
+//   - The lock does not order threads. If the threads of two ranks call in different orders,
+//     different calls throw Error on every rank. Calls with equal shapes and dtypes are paired
+//     wrongly without an error. The program must therefore call in one order on every rank.
 
 // Transport
 //   - MPI connects the ranks, and sums tensors on the host and on emulated GPUs. NCCL sums on real
@@ -109,12 +124,22 @@ void on_root(const std::function<void()>& f, Caller = Caller::here());
 //     0's.
 
 // Failing ranks
-//   - If a rank does not reach a call within LOCUS_CLUSTER_TIMEOUT seconds (12), every rank that
-//     waits for it throws a DeviceError that names it. If rank 0 is missing, ranks that wait for
-//     rank 0 throw after twice that time plus 2 s. Then the cluster has failed: each later
-//     collective call throws DeviceError, even if the call has other errors.
-//   - If a rank ends by a signal (srun: with --kill-on-bad-exit), by an uncaught exception, with a
-//     status other than 0 or before the others, all ranks end, and the failing rank is named.
+//   - LOCUS_CLUSTER_TIMEOUT is in seconds; its default is 12.
+//   - If a rank does not reach a call within LOCUS_CLUSTER_TIMEOUT, every rank that waits for it
+//     throws a DeviceError that names it. If the late rank is not rank 0, it
+//     throws the same when it arrives.
+//   - If rank 0 is missing, ranks that wait for rank 0 throw after twice that time plus 2 s.
+//   - Then the cluster has failed: on ranks that threw, each later collective call throws
+//     DeviceError, even if the call has other errors.
+//   - Buffers are allocated before anything is sent. If a rank has no memory for them, every rank
+//     throws OutOfMemory. Nothing is written, and the ranks may continue.
+//   - On GPUs a call returns before NCCL has ended. If NCCL has begun and does not end within
+//     LOCUS_CLUSTER_TIMEOUT, or reports an error, nothing is thrown. The process prints a message
+//     and ends all ranks with status 1.
+//   - If a rank ends by a signal (srun: with --kill-on-bad-exit), by an uncaught exception, or with
+//     a status other than 0, all ranks end, and the failing rank is named.
+//   - A rank that ends with status 0 waits for the end of the others. If another rank makes a
+//     collective call instead, that call throws Error, and all ranks end with status 1.
 //   - Status 128 + SIGINT or 128 + SIGTERM is for stopped programs. If all ranks end with that
 //     status, none is aborted.
 
