@@ -2,8 +2,8 @@
 // own context. The stages work on different parts of a batch at the same time.
 // forward_backward() cuts the batch into microbatches and adds up their gradients. Training gives
 // the results of one Sequential of all layers, to rounding. The pipeline shares its stages with the
-// caller. One thread at a time may call it. That thread enqueues all work and waits only for copies
-// from and to the host. Unusual cases: "Details" at the end.
+// caller. One thread at a time may call it. That thread enqueues all work, calls loss_fn and waits
+// only for copies from and to the host. Unusual cases: "Details" at the end.
 //
 //   nn::Pipeline pipe({stage0, stage1}, gpus(2), {.microbatches = 8});
 //   pipe.initialize(init::Xavier());                    // each stage on its context
@@ -24,7 +24,6 @@
 
 namespace locus::nn {
 
-// The order of a pipeline's passes: see Details.
 enum class Schedule : uint8_t { gpipe, one_f1b };
 
 constexpr int kMostMicrobatches = 1 << 20;  // limits the length of order()
@@ -51,22 +50,28 @@ class Pipeline : public Block {
            Caller = Caller::here());
 
   // Computes the gradients of the sum of all losses into the parameters' grad(). With GradReq::add
-  // they are added. Returns the losses (batch,), on the last context. The batch is axis 0 of data
-  // and label. loss_fn is called for each microbatch. Errors before anything is computed:
+  // they are added. The call needs no autograd::Record: it records and runs backward() itself.
+  // Returns the losses (batch,) in the batch's order, on the last context. The losses are detached:
+  // their backward() throws Error. The batch is axis 0 of data and label.
+  // loss_fn(output, labels) is called once per microbatch. It returns one loss per sample, on its
+  // operands' context, the last one. Errors before anything is computed, which change no gradient:
   //   ValueError       fewer samples than microbatches, or an empty loss_fn
   //   ShapeError       another number of labels than of samples
   //   Error            data or a label that needs a gradient, which it would not get; a parameter
-  //                    that initialize() has not reached
-  //   ContextMismatch  a stage that is initialized elsewhere
-  // ShapeError unless loss_fn returns one loss per sample of the microbatch. ContextMismatch if it
-  // returns losses on another context than its operands'. Details say what state an error leaves.
+  //                    that was never initialized; a shape that is not known yet is allowed
+  //   ContextMismatch  a parameter that is not initialized on its stage's context; replicas on
+  //                    further contexts are allowed
+  // Errors while computing, which drop gradients (see Details):
+  //   ShapeError       loss_fn returns another shape, such as a mean
+  //   ContextMismatch  loss_fn returns losses on another context
   Tensor forward_backward(const Tensor& data, const Tensor& label, const LossFunction& loss_fn,
                           Caller = Caller::here());
 
   // Predictions: runs the stages one after the other, with copies between them.
   Tensor forward(const Tensor& x) override;
 
-  // Initializes each stage on its context.
+  // Initializes each stage on its context. Initialized blocks stay as they are without
+  // force_reinit.
   void initialize(const init::Initializer& global = init::Uniform(), const InitializeOptions& = {},
                   Caller = Caller::here());
   // parameters() and files have the names of one Sequential of all layers. Files of the uncut
@@ -93,11 +98,12 @@ class Pipeline : public Block {
   };
   // All passes of a step, in the order in which they are enqueued.
   static std::vector<Pass> order(Schedule schedule, int stages, int microbatches);
-  // Later steps call f before and after each pass is enqueued. An empty f ends this. Before a pass,
-  // `given` is the tensor for which the pass waits, on the stage's context:
+  // Later steps call f before and after each pass is enqueued, on the enqueuing thread. Replays of
+  // a compiled step do not call f. An empty f ends the calls. Before a pass, `given` is the tensor
+  // for which the pass waits, on the stage's context:
   //   forward    the stage's input
-  //   backward   the gradient of the stage's output; in the last stage the losses; in a stage that
-  //              does not train, nor any before it, the stage's output
+  //   backward   the gradient of the stage's output. The last stage has the losses instead. If
+  //              neither the stage nor an earlier one trains, it is the stage's output.
   // After a pass, `given` is undefined.
   using Watch = std::function<void(const Pass& pass, bool enqueued, const Tensor& given)>;
   void watch(Watch f) { watch_ = std::move(f); }
@@ -134,24 +140,28 @@ class Pipeline : public Block {
 // stages, 4 microbatches
 //   gpipe    F0 F1 F2 F3 B0 B1 B2 B3   (Huang et al., 2019; theirs goes backward in reverse)
 //   one_f1b  F0 F1 B0 F2 B1 F3 B2 B3   (PipeDream-flush; Narayanan et al., 2021)
-// If passes take equally long, each of p stages is idle for (p - 1) / (m + p - 1) of the time with
-// both schedules (bubble()). gpipe keeps the activations of all m microbatches. one_f1b keeps at
-// most those of p - s microbatches in stage s, counted from 0 (in_flight()).
+//   - If passes take equally long, stages are idle for the same time with both (bubble()).
+//   - gpipe keeps the activations of all microbatches. one_f1b keeps at most those of p - s
+//     microbatches in stage s of p, counted from 0 (in_flight()).
 
 // Contexts and copies
 //   - GPUs, also emulated ones, compute at the same time. Contexts of the host compute one after
 //     the other.
 //   - Activations and gradients are copied between stages. A batch on another context is copied:
-//     data in parts, the label as a whole. A TransferLog shows these copies at the line that calls
-//     forward_backward().
+//     data in parts to the first context, the label as a whole to the last. A TransferLog shows
+//     these copies at the line that calls forward_backward().
 //   - Several pipelines of the same blocks, on other contexts, are replicas: a Trainer sums their
-//     gradients (nn/planned.h). Replicas with TrainerOptions::overlap need microbatches = 1.
-//     Otherwise forward_backward() throws Error, at the latest in the second step.
+//     gradients (nn/planned.h). To initialize replicas, initialize each block on all its contexts:
+//     stage0.initialize(init, {gpu(0), gpu(2)}).
+//   - Replicas with TrainerOptions::overlap need microbatches = 1. Otherwise forward_backward()
+//     throws Error in the first or the second step.
 //   - A compiled function may call forward_backward() (nn/train_step.h).
 
 // After an error while forward_backward() computes
-//   - Gradients count as stale, though some may have been written. Trainer::step refuses them.
-//   - Gradients with GradReq::add that were written since the last step become 0. Sums of an
-//     autograd::Accumulate around the call are lost.
+//   - All gradients on this pipeline's contexts count as stale. Trainer::step refuses them.
+//   - Those with GradReq::add that were written since the last step become 0. The sums of an
+//     autograd::Accumulate around the call are lost, too. The next call starts a new sum.
+//   - Gradients of replicas on other contexts stay as they are. A step needs new gradients on all
+//     contexts.
 
 }  // namespace locus::nn
