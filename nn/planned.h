@@ -1,7 +1,7 @@
 // Planned: trains an nn::Sequential on one or more contexts, as a plan says (nn/plan.h). Training
 // gives the results of Record, backward() and step() of the Sequential on one context, to rounding.
-// The Planned shares its layers, except cut ones, with the Sequential. Unusual cases: "Details" at
-// the end.
+// The Planned shares its layers, except cut ones, with the Sequential: training changes the
+// Sequential's values. Cut layers have their own parameters. Unusual cases: "Details" at the end.
 //
 //   nn::Planned net(layers, nn::Plan::load("gpus.plan"));
 //   net.initialize(init::Xavier());                          // each layer on the plan's contexts
@@ -35,16 +35,20 @@ std::vector<CutAs> cut_as(const Sequential& layers, int first, int last);
 
 class Planned : public Block {
  public:
-  // Errors: those of Plan::check(), and those of cut stages (see Details).
+  // Errors: those of Plan::check(), and those of cut stages (see Details), with the plan's line.
   Planned(const Sequential& layers, const Plan& plan, Caller = Caller::here());
 
-  // Like Pipeline::forward_backward, also after an exception. ValueError for fewer samples than
-  // replicas times microbatches. A cut stage checks parameters where they are used. Computes the
-  // gradients of the sum of all losses into the parameters' grad(). Returns the losses (batch,), on
-  // the last stage's first context. data and label may be on any contexts.
+  // Like Pipeline::forward_backward: computes the gradients of the sum of all losses into the
+  // parameters' grad(), and returns the detached losses (batch,) in the batch's order. They are on
+  // the last stage's first context. data and label may be on any contexts. Each replica computes
+  // one part of the batch.
+  // Errors: those of Pipeline::forward_backward. ValueError for fewer samples than replicas times
+  // microbatches. If a stage is cut, parameters are not checked before anything is computed: a
+  // parameter without values throws where it is used.
   Tensor forward_backward(const Tensor& data, const Tensor& label, const LossFunction& loss_fn,
                           Caller = Caller::here());
-  // Predictions of the first replica, on the last stage's first context.
+  // Predictions, computed by the first replica: the first context of each stage, and all contexts
+  // of a cut stage. The result is on the last stage's first context.
   Tensor forward(const Tensor& x) override;
   void initialize(const init::Initializer& global = init::Uniform(), const InitializeOptions& = {},
                   Caller = Caller::here());
@@ -72,25 +76,47 @@ class Planned : public Block {
 //     Sequential by its on_replicas(xs) instead.
 
 // Threads
-//   - One thread per replica enqueues the replica's work (parallel()), unless the call is
-//     recorded (core/compile.h). Inside parallel() or recompute(), several replicas are an Error.
-//   - All of these threads call loss_fn.
-//   - With these threads, Dropout draws separate numbers for each replica (core/generator.h). A
+//   - Several replicas have one thread each, which enqueues the replica's work (core/parallel.h).
+//     The first replica runs on the calling thread, unless that has a StreamScope.
+//   - Each thread calls loss_fn once per microbatch. Calls of different replicas run at the same
+//     time. In loss_fn, current_context() is the replica's context of the first stage.
+//   - While a call is recorded (core/compile.h), the calling thread does the work of all replicas,
+//     one after the other, with its own current_context(). With one replica, and if a stage is
+//     cut, it does so in every call.
+//   - With several threads, Dropout draws separate numbers for each replica (core/generator.h). A
 //     compiled step draws other numbers.
+//   - Inside parallel() or recompute(), forward_backward() with several replicas throws Error. That
+//     Error drops gradients like one while computing.
+
+// After an error while forward_backward() computes
+//   - If one replica throws, the others finish their work. If several throw, the exception of the
+//     first of these replicas is rethrown.
+//   - Gradients of all replicas, on all contexts, are dropped as in nn/pipeline.h: they count as
+//     stale, and those with GradReq::add become 0. Trainer::step refuses them.
 
 // Cut stages
 //   - Dense layers are cut in pairs: first a ColumnParallelDense, then a RowParallelDense. Each
 //     pair needs one sum between contexts in each direction.
-//   - A Dense without a partner is a row that takes the whole input. If it is the stage's first
-//     Dense and flattens, it is a column with gathered results instead.
+//   - A pair is two Dense layers with nothing but Activate between them. If the second one
+//     flattens, so does the first.
+//   - A Dense without a partner is a column with gathered results if it flattens and no earlier
+//     Dense of the stage does. Otherwise it is a row that takes the whole input.
 //   - Activate may stand between and beside Dense layers. Flatten may too, but not within a pair.
-//   - ValueError for another layer. ShapeError for a column with fewer units, or a row with
-//     fewer inputs, than contexts.
+//   - The constructor throws ValueError for another type of layer, and for a stage without a
+//     Dense.
+//   - ShapeError if a column has fewer units than the stage has contexts, from the constructor.
+//     A row may have few units, but needs an input per context: ShapeError from the constructor if
+//     in_units is given, else when data comes.
 
 // Layers
 //   - Layers are shared with the Sequential, except cut layers.
-//   - A cut layer has its own parameters. In files their names and shapes are those of the
-//     Sequential's Dense layer. The constructor copies dtype, grad_req and multipliers, no values.
-//   - ValueError for a cut layer that shares parameters with another layer.
+//   - A cut layer has its own parameters, without values: call initialize() or load_parameters().
+//     The Sequential's parameters of this layer stay as they are.
+//   - The constructor copies the options of the Dense layer, such as initializers, and its
+//     parameters' dtype, grad_req and multipliers. It copies no values.
+//   - parameters() names the parts of a cut layer "1.weight.0", "1.weight.1", "1.bias.0", ... The
+//     bias of a row is one parameter, "1.bias". Files have the names and shapes of the Sequential,
+//     "1.weight" and "1.bias".
+//   - The constructor throws ValueError for a cut layer that shares parameters with another layer.
 
 }  // namespace locus::nn
