@@ -1,7 +1,8 @@
 // Dense layers that are cut over contexts: tensor parallelism (Shoeybi et al., Megatron-LM, 2019).
 // Each context holds a part of the weight and computes with it. A layer takes and returns one
-// tensor per context, in the contexts' order. Only collectives (ops/collective.h) move tensors: the
-// pair below needs one all_reduce in each direction. Unusual cases: "Details" at the end.
+// tensor per context, in the contexts' order. broadcast(group, x) makes these tensors from one.
+// Only collectives (ops/collective.h) move tensors: the pair below needs one all_reduce in each
+// direction. Unusual cases: "Details" at the end.
 //
 //   nn::ColumnParallelDense up(2048, gpus(2), nn::relu);   // y_i = relu(x W_i^T + b_i), units cut
 //   nn::RowParallelDense down(784, gpus(2));               // y = sum_i x_i W_i^T + b, inputs cut
@@ -52,8 +53,8 @@ class ParallelDense : public Block {
  protected:
   ParallelDense(int64_t units, const Contexts& contexts, const Activation& activation, int axis,
                 const auto& options);
-  // Throws unless there is one input on each context, with equal shapes; but_last_axis: except the
-  // last axis.
+  // Throws unless there is one input on each context and all have one shape. With but_last_axis,
+  // the lengths of the last axis may differ.
   void check(const Tensors& in, bool but_last_axis) const;
   void complete(int64_t in_units) const;
   Context context(size_t i) const { return group_[static_cast<int>(i)]; }
@@ -65,8 +66,9 @@ class ParallelDense : public Block {
   std::vector<Parameter> biases_;  // one per context; a context without bias: not valid()
 };
 
-// A Dense whose units are cut. Input: equal tensors on all contexts. Result: (N, units_i) on
-// context i, or (N, units) on every context with gather_output; without flatten (..., units).
+// A Dense whose units are cut. Input: equal tensors on all contexts; their values are not compared.
+// Result: (N, units_i) on context i, or (N, units) on every context with gather_output. Without
+// flatten: (..., units_i) or (..., units).
 class ColumnParallelDense : public ParallelDense {
  public:
   ColumnParallelDense(int64_t units, const Contexts& contexts, const Activation& activation = {},
@@ -95,27 +97,37 @@ class RowParallelDense : public ParallelDense {
 // --- Details ---
 
 // Parameters (nn/parameter.h)
-//   - Each context has its part of the weight as a separate parameter, "weight.0", "weight.1", ...;
-//     on one context "weight". A Trainer never sums parts.
+//   - Each context has its part of the weight as a separate parameter, "weight.0", "weight.1", ...
+//     A column's bias has parts, too, "bias.0", "bias.1", ... A row's bias is one parameter,
+//     "bias". On one context the names are "weight" and "bias". A Trainer never sums parts.
 //   - If a length does not divide by the number of contexts, the first parts are one longer.
 //   - Initial values are the parts of the values that a Dense draws from the same seed.
-//   - Parts stay on their contexts; the contexts given to initialize() do not matter.
-//   - Files hold the whole weight and bias under Dense's names, "weight" and "bias". Files of a
-//     Dense load on any number of contexts, and the reverse. A Trainer's states do, too.
+//   - Parts stay on their contexts. initialize() ignores the contexts that it is given. If
+//     reset_ctx() would move a part, it throws Error and moves nothing.
+//   - Files hold the whole weight and bias under Dense's names, "weight" and "bias". Files saved
+//     on any number of contexts, or by a Dense, load on any number of contexts and into a Dense.
+//     The same holds for the states of a Trainer that has all parts (nn/trainer.h).
+//   - To change the number of contexts, save the network and the Trainer's states, and load them
+//     into a network and a Trainer made for the new contexts.
 
 // Gradients
-//   - Equal results on n contexts are n tensors, each with its own gradient.
-//   - Compute the loss from ONE of the equal results. A sum of the losses of all n has n times the
-//     gradient.
-//   - The gradient of one of equal inputs is only that context's term. The whole gradient is
-//     the sum over contexts. The backward of broadcast(), or of the all_reduce of the layer before,
-//     computes this sum.
+//   - Compute the loss from ONE of the equal results. backward() adds the gradients of all n
+//     results, so the sum of n equal losses gives n times the gradient.
+//   - If a layer takes equal inputs, the gradient of input i has only the term of context i's part.
+//     The whole gradient is the sum over the contexts. If the inputs come from broadcast() or from
+//     another layer, the backward of its collective computes this sum.
+//   - If a row takes parts of the input (input_is_parallel), the gradient of input i is the whole
+//     gradient of that part.
 
 // Errors
-//   - the errors of Group for the contexts
-//   - ShapeError for a column with fewer units, or a row with fewer inputs, than contexts, and for
-//     inputs that do not fit each other or the weight
-//   - DTypeError for an input of another dtype than the weight, outside an amp::Scope
+//   - the errors of Group for the contexts, from the constructor
+//   - ShapeError for a column with fewer units than contexts, from the constructor
+//   - ShapeError for a row with fewer inputs than contexts: from the constructor if in_units is
+//     given, else from the first call. A row's units are not cut and may be few.
+//   - ShapeError for inputs that do not fit each other or the weight. The widths of a row's inputs
+//     must be those of its parts, the first ones one longer.
+//   - DTypeError for an input of another dtype than the weight. Inside an amp::Scope any floating
+//     dtype is cast.
 //   - Error if the number of inputs is not the number of contexts
 //   - ContextMismatch for an input on another context
 
