@@ -4,13 +4,14 @@
 //   const Tensors sums = all_reduce(g, parts);      // parts[i] lives on g[i], and so does result i
 //
 // Part i lives on group[i]. All parts have one dtype and, unless stated otherwise, one shape. A
-// mean needs floating-point parts. Collectives are differentiable; max, min, prod and the functions
-// named `_many` have no gradient. Compiled functions record collectives. The host waits for no
-// device, except at the first call on new streams. Several threads may call collectives at once.
+// mean needs floating-point parts. Results are new memory, also in a group of one context.
+// Collectives are differentiable, with exceptions (see Details). Compiled functions record
+// collectives. The host waits for no device, except at the first call on new streams. Several
+// threads may call collectives at once.
 //
-// Parts are combined in a fixed order, except perhaps by NCCL: results have the same bits in every
-// run and on every context. Other functions, sizes and dtypes, and compiled calls of over 64 MiB,
-// may have another order; see Details.
+// Each call combines parts in a fixed order: results have the same bits in every run and on every
+// context, except perhaps from NCCL. The order depends on function, size and dtype, and above
+// 64 MiB on compilation (see Details).
 #pragma once
 
 #include <functional>
@@ -31,9 +32,10 @@ struct AllReduceOptions {
 struct AllReduceManyOptions {
   ReduceOp op = ReduceOp::sum;
   bool beside = false;  // true: the kernel occupies only part of a GPU; other kernels run beside it
-  // behind(i) is called for each context after the work is enqueued on all contexts. If enqueuing
-  // fails, it is not called. behind(i) may run on group[i]'s thread or on the caller's: work that
-  // it enqueues on group[i] follows directly.
+  // behind(i) is called once for each context, after the work is enqueued on all contexts, also if
+  // there are no tensors. If enqueuing fails, it is not called. It runs on group[i]'s thread
+  // (core/parallel.h), at the same time as the others, or on the caller's. Work that it enqueues on
+  // group[i] runs after the collective. It may call collectives.
   std::function<void(int)> behind = {};
 };
 struct ReduceScatterOptions {
@@ -44,18 +46,18 @@ struct AllGatherOptions {
   int axis = 0;  // parts are joined along this axis; their lengths there may differ
 };
 struct AllToAllOptions {
-  int split_axis = 0, concat_axis = 0;  // split_axis: its length is a multiple of the group's size
+  // The length of split_axis is a multiple of the group's size, else ShapeError.
+  int split_axis = 0, concat_axis = 0;
 };
 
-// Combines all parts. Every context receives the result.
+// Combines all parts. Every context receives the result. Returns the targets, if given.
 Tensors all_reduce(const Group& group, const Tensors& parts, const AllReduceOptions& options = {},
                    Caller from = Caller::here());
 // Combines several tensors at once, each in place. tensors[k][i] lives on group[i].
 void all_reduce_many(const Group& group, std::span<const Tensors> tensors,
                      const AllReduceManyOptions& options = {}, Caller from = Caller::here());
 // Combines several tensors at once; only group[roots[k]] receives the result of tensors[k], in
-// place. The other parts' values are unspecified afterwards. Up to 64 MiB, the result has the bits
-// of all_reduce_many.
+// place. The other parts' values are unspecified afterwards.
 void reduce_many(const Group& group, std::span<const Tensors> tensors, std::span<const int> roots,
                  const AllReduceManyOptions& options = {}, Caller from = Caller::here());
 // Copies tensors[k][roots[k]] into every tensors[k][i], which lives on group[i].
@@ -77,8 +79,9 @@ Tensors all_gather(const Group& group, const Tensors& parts, const AllGatherOpti
 Tensors all_to_all(const Group& group, const Tensors& parts, const AllToAllOptions& options = {},
                    Caller from = Caller::here());
 // Copies part sources[i] to group[i]. If sources[i] is -1, result i is an undefined tensor. Any
-// other source outside the group is an IndexError. A part may go to several contexts or to none.
-// Shapes and dtypes of the parts may differ. To copy one tensor, use copyto() (core/tensor.h).
+// other source outside the group is an IndexError. A part may go to several contexts or to none,
+// but must be defined and live on its context. Shapes and dtypes of the parts may differ. To copy
+// one tensor, use copyto() (core/tensor.h).
 //   send_recv(g, parts, {3, 0, 1, 2})             each part to its right neighbour, in a ring
 //   send_recv(g, parts, {-1, 0, 1, 2})            the first context receives nothing
 Tensors send_recv(const Group& group, const Tensors& parts, const std::vector<int>& sources,
@@ -86,32 +89,45 @@ Tensors send_recv(const Group& group, const Tensors& parts, const std::vector<in
 
 // --- Details ---
 //
-// These errors name the part or target and what was expected. Nothing is written then.
-// - Error: the number of parts, targets, roots or sources does not fit.
+// These errors name the part or target and what was expected. All tensors are checked first:
+// nothing is written then.
+// - Error: the number of parts, targets, roots or sources does not fit. EmptyTensor, an Error: a
+//   part or target is undefined.
 // - ContextMismatch: a part or target lives on another context.
 // - ShapeError, DTypeError: a part or target has another shape or dtype.
 // - ValueError: the ReduceOp (core/group.h) is no enumerator; tensors of a `_many` call share
 //   memory. IndexError: the root is out of range.
 //
+// Gradients
+// - max, min and prod compute a result, but backward() through it throws Error.
+// - Functions named `_many` write in place. In an autograd::Record scope they throw Error for a
+//   tensor that needs a gradient, before anything is written.
+//
 // Hosts and emulated GPUs use a binary tree for sums and broadcast(); other parts are copied.
-// - A sum takes log2(n) steps, rounded up; all_reduce takes as many to spread it. Sums of f16 and
-//   bf16 are rounded at each step.
-// - If a context is cpu_pinned, its result may live on the cpu, as results of other ops do. The
-//   gradient of that result is refused as a part on another context.
+// - A sum over n contexts takes log2(n) steps, rounded up. all_reduce then copies the sum to all
+//   contexts in as many steps. Sums of f16 and bf16 are rounded at each step.
+// - In reduce and reduce_scatter the tree begins at the result's context, otherwise at group[0].
+// - The result for a cpu_pinned context may live on cpu(0), as results of other ops do. backward()
+//   through that result then throws ContextMismatch.
 //
 // Real GPUs that reach each other's memory, up to 8, use one kernel per GPU. The kernel reads or
 // writes the other GPUs' memory, adds f16 and bf16 in f32, and rounds once.
-// - all_reduce, all_reduce_many: sums and means of floating-point parts, up to 64 MiB per context
-//   and call, or any size in compiled functions; in the group's order.
-// - reduce, reduce_scatter: such parts of any size; the order starts at the result's context and
-//   goes round.
-// - reduce_many: such parts of any size; in the group's order.
+// - all_reduce, all_reduce_many: sums and means of floating-point parts. Eager calls use the kernel
+//   up to 64 MiB per context and call, compiled calls for any size. It adds in the group's order.
+// - reduce, reduce_scatter: sums and means of floating-point parts of any size. The order starts at
+//   the result's context and goes round: for root 2 of 4 it is 2, 3, 0, 1.
+// - reduce_many: sums and means of floating-point parts of any size, in the group's order. The
+//   bits are those of all_reduce_many where it uses the kernel, too.
 // - broadcast, all_gather, all_to_all, send_recv, broadcast_many: parts or slices of up to 4 MiB.
 //   If a tape records them, broadcast and send_recv use copies.
 // - Larger parts are copied by the copy engines.
 // - Other all_reduce calls use NCCL. Without NCCL, and in compiled functions, they use the tree.
 // - The kernel becomes part of a compiled function's graphs. A TransferLog does not see its
 //   replays.
-// - If a GPU is more than 30 s late at the kernel, the next wait throws DeviceError.
+// - The kernels of a call wait for each other. If one waits for over 30 s, it gives up, and the
+//   next wait for that GPU throws DeviceError.
+// - If enqueuing fails on one GPU, the call throws. Kernels that are enqueued on other GPUs give up
+//   after 30 s as above and then write, so all targets are unspecified. Later work on these tensors
+//   waits for these kernels. The group can be used again.
 
 }  // namespace locus
