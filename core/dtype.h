@@ -44,12 +44,16 @@ LOCUS_HD constexpr int size_of(DType d) {
   constexpr int kSizes[] = {4, 8, 2, 2, 4, 8, 1, 1, 1};
   return kSizes[static_cast<int>(d)];
 }
+constexpr bool is_dtype(DType d) {
+  return static_cast<unsigned>(d) <= static_cast<unsigned>(bool_);
+}
 constexpr bool is_floating(DType d) { return d == f32 || d == f64 || d == f16 || d == bf16; }
 constexpr bool is_integer(DType d) { return d == i32 || d == i64 || d == u8 || d == i8; }
 
 // "f32", "bool_" is spelled "bool".
 const char* name(DType d);
 std::ostream& operator<<(std::ostream& os, DType d);
+void expect_dtype(DType d);  // DTypeError if d is no enumerator
 
 // The common dtype of two operands, by NumPy's table. f16 with bf16 gives f32. bf16 with an integer
 // behaves as f16 does (i8, u8: bf16; i32, i64: f64).

@@ -27,7 +27,13 @@ constexpr DType kPromote[kNumDTypes][kNumDTypes] = {
 
 const char* name(DType d) {
   constexpr const char* kNames[] = {"f32", "f64", "f16", "bf16", "i32", "i64", "u8", "i8", "bool"};
-  return kNames[static_cast<int>(d)];
+  return is_dtype(d) ? kNames[static_cast<int>(d)] : "unknown dtype";
+}
+
+void expect_dtype(DType d) {
+  if (!is_dtype(d))
+    throw DTypeError("dtype number ", static_cast<int>(d), "; expected f32, f64, f16, bf16, i32, ",
+                     "i64, u8, i8 or bool_");
 }
 
 std::ostream& operator<<(std::ostream& os, DType d) { return os << name(d); }

@@ -92,6 +92,7 @@ int normalize_axis(int64_t axis, int rank, std::string_view op) {
 
 Meta make_meta(DType dtype, std::span<const int64_t> shape) {
   check_rank(shape.size());
+  expect_dtype(dtype);
   Meta m;
   m.dtype = dtype;
   m.rank = static_cast<int8_t>(shape.size());

@@ -13,6 +13,7 @@ namespace locus {
 namespace {
 
 DType copy_infer(std::span<const Meta> in, const CopyAttrs& a, std::span<Meta> out) {
+  expect_dtype(a.dtype);
   out[0] = in[0];
   out[0].dtype = a.dtype;
   return in[0].dtype;

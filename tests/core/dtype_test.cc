@@ -77,5 +77,12 @@ TEST(DTypes, AScalarSaturates) {
   EXPECT_EQ(Scalar(INT64_MAX).integer(), INT64_MAX);
 }
 
+TEST(DType, ThatIsNoEnumeratorIsRefused) {
+  const DType none = static_cast<DType>(77);
+  EXPECT_STREQ(name(none), "unknown dtype");
+  EXPECT_THROW(expect_dtype(none), DTypeError);
+  EXPECT_THROW(make_meta(none, Shape{2}), DTypeError);
+}
+
 }  // namespace
 }  // namespace locus::test
