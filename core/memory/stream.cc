@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include <locus/core/base/at_line.h>
 #include <locus/core/base/recording_hooks.h>
 #include <locus/core/error.h>
 #include <locus/core/observe/trace.h>
@@ -123,13 +124,24 @@ StreamView current_stream(Context c) { return current_stream(c, device(c)); }
 void wait_all(Caller from) {
   const trace::Scope scope(TransferKind::wait_all, from);
   capture::check_wait({}, "wait_all", from);
-  FirstFailure failure;
+  std::exception_ptr first;
+  std::string others;  // what other devices found
   for (const Context c : opened_devices()) {
     if (is_host(c)) continue;
     const trace::Wait wait(c);
-    failure.run([&] { device(c).synchronize({}); });
+    try {
+      device(c).synchronize({});
+    } catch (const std::exception& e) {
+      if (first) others += text_of("; and ", e.what());
+      if (!first) first = std::current_exception();
+    }
   }
-  failure.rethrow();
+  if (first) try {
+      std::rethrow_exception(first);
+    } catch (const Error&) {
+      std::rethrow_exception(
+          reworded([&](const std::string& text) { return with_line(text + others, from); }));
+    }
 }
 
 }  // namespace locus

@@ -119,5 +119,15 @@ TEST_F(FoundLater, ALabelOutOfRangeNamesItsRow) {
   }
 }
 
+TEST_F(FoundLater, WaitAllNamesTheErrorsOfAllDevices) {
+  LOCUS_NEEDS_ANY_GPUS(2);
+  for (const int i : {0, 1}) take(ones({3}, gpu(i)), numbers({70. + i}, gpu(i), i64));
+  EXPECT_THAT(
+      message_of<IndexError>([] { wait_all(); }),
+      testing::AllOf(testing::HasSubstr("index 70 "), testing::HasSubstr("; and take: index 71 "),
+                     testing::HasSubstr("found_later_test.cc:")));
+  wait_all();
+}
+
 }  // namespace
 }  // namespace locus::test
