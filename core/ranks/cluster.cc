@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <memory>
 
+#include <locus/core/base/at_line.h>
 #include <locus/core/base/environment.h>
 #include <locus/core/error.h>
 #include <locus/core/ranks/rank_calls.h>
@@ -137,12 +138,21 @@ void barrier(Caller from) {
   if (ranks()) meet(call_of("barrier", from));
 }
 
+namespace {
+
+void run(const char* who, const std::function<void()>& f, Caller from) {
+  if (!f) throw ValueError(with_line(text_of("cluster::", who, ": the function is empty"), from));
+  f();
+}
+
+}  // namespace
+
 void together(const std::function<void()>& f, Caller from) {
-  if (!ranks()) return f();
+  if (!ranks()) return run("together", f, from);
   RankCall call = call_of("together", from);
   meet(call);  // finds missing ranks, however long f takes
   try {
-    f();
+    run("together", f, from);
   } catch (...) {
     call.failure = std::current_exception();
   }
@@ -150,9 +160,9 @@ void together(const std::function<void()>& f, Caller from) {
 }
 
 void share_failure(const std::function<void()>& f, Caller from) {
-  if (!ranks()) return f();
+  if (!ranks()) return run("share_failure", f, from);
   try {
-    f();
+    run("share_failure", f, from);
   } catch (...) {
     RankCall call = call_of("an exception", from);
     call.failure = std::current_exception();
@@ -163,7 +173,7 @@ void share_failure(const std::function<void()>& f, Caller from) {
 void on_root(const std::function<void()>& f, Caller from) {
   together(
       [&] {
-        if (rank() == 0) f();
+        if (rank() == 0) run("on_root", f, from);
       },
       from);
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <locus/core/autograd.h>
+#include <locus/core/base/at_line.h>
 #include <locus/core/base/empty_tensor.h>
 #include <locus/core/base/layout.h>
 #include <locus/core/base/recording_hooks.h>
@@ -259,7 +260,7 @@ void meet(const std::string& name, const Tensors& tensors, std::optional<ReduceO
 
 }  // namespace
 
-void all_reduce(const Tensors& tensors, ReduceOp op, Caller from) {
+void all_reduce(const Tensors& tensors, ReduceOp op, Caller from) try {
   meet(
       text_of("cluster::all_reduce(", op, ")"), tensors, op, {.sums = true}, from,
       [&](RankLink& link, std::span<const View> data, StreamView s) {
@@ -269,6 +270,8 @@ void all_reduce(const Tensors& tensors, ReduceOp op, Caller from) {
         all.all_reduce(memory.data_ptr(), static_cast<size_t>(memory.size()), memory.dtype(), op,
                        time_limit());
       });
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 double all_reduce(double value, ReduceOp op, Caller from) {
@@ -282,7 +285,7 @@ double all_reduce(double value, ReduceOp op, Caller from) {
   return *static_cast<const double*>(one.data_ptr());
 }
 
-void broadcast(const Tensors& tensors, int root, Caller from) {
+void broadcast(const Tensors& tensors, int root, Caller from) try {
   const std::string name = text_of("cluster::broadcast(root ", root, ")");
   const bool mine = rank() == root;
   meet(
@@ -293,9 +296,11 @@ void broadcast(const Tensors& tensors, int root, Caller from) {
       [&](Ranks& all, const Tensor& memory) {
         all.broadcast(memory.data_ptr(), bytes_of(memory.impl().view.meta), root, time_limit());
       });
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-Tensor send_recv(const Tensor& x, const std::vector<int>& sources, Caller from) {
+Tensor send_recv(const Tensor& x, const std::vector<int>& sources, Caller from) try {
   const std::string name = text_of("cluster::send_recv(sources ", listed(sources), ")");
   Tensors both;
   share_failure(
@@ -326,6 +331,8 @@ Tensor send_recv(const Tensor& x, const std::vector<int>& sources, Caller from) 
         all.send_recv(mine, mine + bytes, bytes, sources, time_limit());
       });
   return source < 0 ? Tensor() : both[1];
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 }  // namespace cluster

@@ -236,5 +236,11 @@ TEST(BatchParts, AreOfEqualSizeElseAnError) {
   EXPECT_THROW(loader(32, 8, 0, 0)(), ValueError);
 }
 
+TEST(Cluster, RefusesEmptyFunctions) {
+  EXPECT_THROW(cluster::together({}), ValueError);
+  EXPECT_THROW(cluster::share_failure({}), ValueError);
+  EXPECT_THROW(cluster::on_root({}), ValueError);
+}
+
 }  // namespace
 }  // namespace locus
