@@ -260,9 +260,11 @@ const Tensor& Tensor::copyto(const Tensor& into, CopyOptions options, Caller fro
   rethrow_at(from);
 }
 
-Tensor Tensor::as_in_context(Context to, Caller from) const {
+Tensor Tensor::as_in_context(Context to, Caller from) const try {
   detail::expect_tensor("as_in_context", *this, "source");
   return context() == to ? *this : copyto(to, {}, from);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 Tensor& Tensor::operator=(At<Tensor> given) && try {

@@ -45,7 +45,9 @@ std::function<void()> Metric::measured(const Tensors& labels, const Tensors& pre
       more.push_back(measure(labels[i], preds[i]));
     } catch (const Error&) {
       std::rethrow_exception(reworded([&](const std::string& text) {
-        return text.starts_with(name_) ? text : text_of(text, " (in metric ", name_, ")");
+        return text.starts_with(name_)
+                   ? text
+                   : text_of(without_line(text), " (in metric ", name_, ")", line_in(text));
       }));
     }
     const Tensor& known = totals_.empty() ? more[0].sums : totals_[0].sums;

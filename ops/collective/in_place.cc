@@ -3,11 +3,13 @@
 #include <map>
 #include <vector>
 
+#include <locus/core/base/at_line.h>
 #include <locus/core/call/invoke_check.h>
 #include <locus/core/error.h>
 #include <locus/core/op.h>
 #include <locus/core/parallel.h>
 #include <locus/core/tape/tape.h>
+#include <locus/ops/call_check.h>
 #include <locus/ops/collective.h>
 #include <locus/ops/collective/exchange.h>
 #include <locus/ops/collective/peers.h>
@@ -43,9 +45,11 @@ void check_roots(const Op& op, const Group& group, size_t tensors, std::span<con
 }  // namespace
 
 void all_reduce_many(const Group& group, std::span<const Tensors> tensors,
-                     const AllReduceManyOptions& options, Caller from) {
-  check_many(get_op("all_reduce"), group, tensors,
-             [&](const Tensors& parts) { check_op(options.op, parts[0]); });
+                     const AllReduceManyOptions& options, Caller from) try {
+  detail::called_as("all_reduce_many", "all_reduce", [&] {
+    check_many(get_op("all_reduce"), group, tensors,
+               [&](const Tensors& parts) { check_op(options.op, parts[0]); });
+  });
   const auto one = [&](size_t k) {
     all_reduce(group, tensors[k], {.op = options.op, .out = tensors[k]}, from);
   };
@@ -70,31 +74,41 @@ void all_reduce_many(const Group& group, std::span<const Tensors> tensors,
       for (const size_t k : numbers) one(k);
   }
   if (!followed) on_threads(group.contexts(), options.behind);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 void reduce_many(const Group& group, std::span<const Tensors> tensors, std::span<const int> roots,
-                 const AllReduceManyOptions& options, Caller from) {
-  const Op& op = get_op("reduce");
-  check_roots(op, group, tensors.size(), roots);
-  check_many(op, group, tensors, [&](const Tensors& parts) { check_op(options.op, parts[0]); });
+                 const AllReduceManyOptions& options, Caller from) try {
+  detail::called_as("reduce_many", "reduce", [&] {
+    const Op& op = get_op("reduce");
+    check_roots(op, group, tensors.size(), roots);
+    check_many(op, group, tensors, [&](const Tensors& parts) { check_op(options.op, parts[0]); });
+  });
   std::vector<Piece> pieces;
   for (size_t k = 0; k < tensors.size(); ++k)
     pieces.push_back({tensors[k], tensors[k][static_cast<size_t>(roots[k])]});
   exchange(group, pieces, options.op, options.beside, from);
   if (options.behind) on_threads(group.contexts(), options.behind);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 void broadcast_many(const Group& group, std::span<const Tensors> tensors,
-                    std::span<const int> roots, Caller from) {
-  const Op& op = get_op("copyto");
-  check_roots(op, group, tensors.size(), roots);
-  check_many(op, group, tensors, [](const Tensors&) {});
+                    std::span<const int> roots, Caller from) try {
+  detail::called_as("broadcast_many", "copyto", [&] {
+    const Op& op = get_op("copyto");
+    check_roots(op, group, tensors.size(), roots);
+    check_many(op, group, tensors, [](const Tensors&) {});
+  });
   std::vector<Piece> pieces;
   for (size_t k = 0; k < tensors.size(); ++k)
     for (const Tensor& t : tensors[k])
       if (const Tensor& root = tensors[k][static_cast<size_t>(roots[k])]; !t.is(root))
         pieces.push_back({{root}, t});
   exchange(group, pieces, {}, false, from);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 }  // namespace locus

@@ -226,9 +226,11 @@ Selection select(const Tensor& x, std::span<const Selector> items) {
 
 }  // namespace
 
-Selection Tensor::operator[](At<Tensor> ids) const {
+Selection Tensor::operator[](At<Tensor> ids) const try {
   const Selector item(ids.value, ids.from);
   return select(*this, {&item, 1});
+} catch (const Error&) {
+  rethrow_at(ids.from);
 }
 
 Selection Tensor::operator()(const Selector& a, const Selector& b, const Selector& c,

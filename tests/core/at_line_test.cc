@@ -12,6 +12,7 @@
 #include <locus/nn/containers.h>
 #include <locus/nn/data.h>
 #include <locus/nn/layers.h>
+#include <locus/nn/metric.h>
 #include <locus/nn/parameter.h>
 #include <locus/ops/collective.h>
 #include <locus/ops/create.h>
@@ -187,6 +188,56 @@ TEST(AtLine, LeavesTypesOfTheProgramAlone) {
   };
   nn::Lambda layer([](const Tensor&) -> Tensor { throw Own("mine"); });
   EXPECT_THROW(layer(ones({1})), Own);
+}
+
+TEST(AtLine, IsThatOfCallsWithEmptyTensors) {
+  const Tensor x = ones({2});
+  expect_line<EmptyTensor>([&](unsigned& line) {
+    line = __LINE__ + 1;
+    Tensor().as_in_context(cpu());
+  });
+  expect_line<EmptyTensor>([&](unsigned& line) {
+    line = __LINE__ + 1;
+    const Tensor y = x[Tensor()];
+  });
+}
+
+TEST(AtLine, IsThatOfCollectivesOfManyTensors) {
+  const Group g(Contexts{cpu(0), cpu(1)});
+  const std::vector<Tensors> wrong{{ones({2}), ones({2})}};
+  const std::vector<int> root{0};
+  const std::vector<std::pair<std::string, std::function<void(unsigned&)>>> calls{
+      {"all_reduce_many",
+       [&](unsigned& line) {
+         line = __LINE__ + 1;
+         all_reduce_many(g, wrong);
+       }},
+      {"reduce_many",
+       [&](unsigned& line) {
+         line = __LINE__ + 1;
+         reduce_many(g, wrong, root);
+       }},
+      {"broadcast_many", [&](unsigned& line) {
+         line = __LINE__ + 1;
+         broadcast_many(g, wrong, root);
+       }}};
+  for (const auto& [name, call] : calls) {
+    unsigned line = 0;
+    const std::string text = message_of<ContextMismatch>([&] { call(line); });
+    EXPECT_THAT(text, testing::StartsWith(name + ": "));
+    EXPECT_THAT(text, EndsWith(text_of("at_line_test.cc:", line, ")")));
+  }
+}
+
+TEST(AtLine, IsNamedOnceByAMetric) {
+  unsigned line = 0;
+  metric::CustomMetric failing([&](const Tensor&, const Tensor& preds) {
+    line = __LINE__ + 1;
+    return dot(preds, preds);
+  });
+  const std::string text = message_of<ShapeError>([&] { failing.update(ones({2}), ones({2, 3})); });
+  EXPECT_THAT(text,
+              EndsWith(text_of(" (in metric custom) (at tests/core/at_line_test.cc:", line, ")")));
 }
 
 }  // namespace
