@@ -83,6 +83,7 @@ void Block::hybridize(bool active) {
 }
 
 void Block::push_child(const std::string& name, std::shared_ptr<Block> block) {
+  if (!block) throw ValueError(type_name(), ": child '", name, "' is a null pointer");
   refuse_taken(name);
   for (const auto& [path, p] : block->parameters()) p.rename(name + "." + path);
   children_.emplace_back(name, std::move(block));
@@ -100,6 +101,10 @@ Parameters Block::parameters() const {
 }
 
 Parameters Block::parameters(const std::string& pattern) const {
+  constexpr size_t kLongest = 1000;  // regcomp() recurses
+  if (pattern.size() > kLongest)
+    throw ValueError(type_name(), ": a pattern of ", pattern.size(),
+                     " characters; expected at most ", kLongest);
   regex_t wanted;
   const std::string anchored = "^(" + pattern + ")";
   if (const int code = regcomp(&wanted, anchored.c_str(), REG_EXTENDED | REG_NOSUB); code != 0) {

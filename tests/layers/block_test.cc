@@ -273,5 +273,9 @@ TEST(Block, HybridizedPredictionsAreReplayedAndEqual) {
   }
 }
 
+TEST(Block, RefusesPatternsThatTheCompilerOfThemMightNotSurvive) {
+  EXPECT_THROW(nn::Dense(2).parameters(std::string(100000, '(')), ValueError);
+}
+
 }  // namespace
 }  // namespace locus
