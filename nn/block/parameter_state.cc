@@ -43,6 +43,13 @@ Parameter::Parameter(std::string name, const Shape& shape, const ParameterOption
 
 std::vector<Parameter> Parameter::parts(const std::string& name, const Shape& shape, int axis,
                                         const Contexts& contexts, const ParameterOptions& options) {
+  if (axis < 0 || axis >= shape.rank())
+    throw ShapeError("Parameter::parts: ", name, ": axis ", axis, " of shape ", shape,
+                     "; expected one of its axes, counted from 0");
+  const auto n = static_cast<int64_t>(contexts.size());
+  if (shape[axis] > 0 && shape[axis] < n)
+    throw ShapeError("Parameter::parts: ", name, ": axis ", axis, " of shape ", shape, " for ", n,
+                     " contexts; expected at least one element per context, or 0: not known yet");
   const auto whole = std::make_shared<ShardedTensor>(shape, axis, contexts);
   std::vector<Parameter> all;
   for (size_t i = 0; i < contexts.size(); ++i) {

@@ -240,5 +240,14 @@ TEST(Parameter, PrintsAsInGluon) {
   EXPECT_EQ(text.str(), "Parameter dense0_weight (shape=(1,3), dtype=f32)");
 }
 
+TEST(Parameter, PartsRefusesAnAxisThatItCannotCut) {
+  const Contexts two{cpu(0), cpu(1)};
+  for (const int axis : {-1, 2, 5})
+    EXPECT_THROW(nn::Parameter::parts("weight", {2, 2}, axis, two), ShapeError) << axis;
+  EXPECT_THROW(nn::Parameter::parts("weight", {}, 0, two), ShapeError);
+  EXPECT_THROW(nn::Parameter::parts("weight", {1, 2}, 0, two), ShapeError);
+  EXPECT_EQ(nn::Parameter::parts("weight", {0, 2}, 0, two).size(), 2u);
+}
+
 }  // namespace
 }  // namespace locus
