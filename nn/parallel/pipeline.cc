@@ -37,6 +37,10 @@ std::vector<Pipeline::Pass> passes_of(Schedule schedule, int stage, int stages, 
 }  // namespace
 
 std::vector<Pipeline::Pass> Pipeline::order(Schedule schedule, int stages, int microbatches) {
+  if (stages < 1 || microbatches < 1 || microbatches > kMostMicrobatches)
+    throw ValueError("Pipeline::order: ", stages, " stages, ", microbatches,
+                     " microbatches; expected at least 1 stage, and 1 to ", kMostMicrobatches,
+                     " microbatches");
   std::vector<std::vector<Pass>> rest;
   for (int s = 0; s < stages; ++s) rest.push_back(passes_of(schedule, s, stages, microbatches));
   std::vector<Pass> all;

@@ -386,5 +386,10 @@ TEST(Pipeline, AfterAnErrorInTheMiddleGradientsAreStale) {
               HasSubstr("expected it on cpu(1)"));
 }
 
+TEST(PipelineOrder, RefusesNumbersBelowOne) {
+  for (const auto [stages, microbatches] : {std::pair(-1, 2), std::pair(0, 2), std::pair(2, -2)})
+    EXPECT_THROW(Pipeline::order(Schedule::gpipe, stages, microbatches), ValueError);
+}
+
 }  // namespace
 }  // namespace locus::test
