@@ -16,6 +16,7 @@ class Container : public Block {
  public:
   template <std::derived_from<Block>... B>
   void add(B... b) {
+    static_assert(!(std::same_as<B, Block> || ...), "a Block& would lose what its class overrides");
     (push(std::make_shared<B>(std::move(b))), ...);
   }
   Block& operator[](int i) const;  // negative counts from the end; IndexError if out of range
@@ -38,7 +39,7 @@ class Sequential : public Container {
   }
   // A compile error: a copy would lose what B overrides.
   template <std::derived_from<Sequential> B>
-  requires(!std::same_as<B, Sequential>) explicit Sequential(const B&) {
+  requires(!std::same_as<B, Sequential>) Sequential(const B&) {
     static_assert(!sizeof(B), "a single block that is a Sequential itself: call add(block)");
   }
   Tensor forward(const Tensor& x) override;

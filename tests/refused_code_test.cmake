@@ -7,7 +7,7 @@ set(source ${CMAKE_CURRENT_BINARY_DIR}/refused_code.cc)
 set(failures 0)
 
 function(expect_refused expression text)
-  file(WRITE ${source} "#include <locus/nn/containers.h>\n#include <locus/ops/reduce.h>\n"
+  file(WRITE ${source} "#include <locus/nn/containers.h>\n#include <locus/nn/layers.h>\n#include <locus/ops/reduce.h>\n"
                        "using namespace locus;\nstruct Net : nn::Sequential {};\n"
                        "auto f(const Tensor& x, const Tensor& y) { return ${expression}; }\n")
   execute_process(COMMAND ${compiler} -std=c++20 -fsyntax-only
@@ -25,6 +25,8 @@ expect_refused("max(x, y)" "max reduces one tensor; for the larger of two write 
 expect_refused("max(x, 0.5)" "max reduces one tensor; for the larger of two write maximum(x, y)")
 expect_refused("min(x, y)" "min reduces one tensor; for the smaller of two write minimum(x, y)")
 expect_refused("norm(x, 2)" "norm takes options by name; write norm(x, {.axis = 1}) or norm(x, {.ord = 1})")
+expect_refused("[](nn::Sequential s) { return s; }(Net())" "a single block that is a Sequential itself: call add(block)")
+expect_refused("nn::Sequential{nn::Dense(1), nn::Block()}" "a Block& would lose what its class overrides")
 expect_refused("nn::Sequential{Net()}" "a single block that is a Sequential itself: call add(block)")
 
 file(REMOVE ${source})
