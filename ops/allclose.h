@@ -13,7 +13,7 @@ struct CloseOptions {
 // Whether |a - b| <= atol + rtol |b| for all elements: NumPy's rule, in f64. An infinity is close
 // only to itself. No elements: true. The host waits. Throws:
 // - ContextMismatch or ShapeError: operands do not fit.
-// - Error: both operands are numbers.
+// - Error: both operands are numbers. ValueError: a tolerance is NaN or negative.
 // - CaptureError: the call is in a capture.
 bool allclose(const Operand& a, const Operand& b, const CloseOptions& = {},
               Caller = Caller::here());

@@ -206,5 +206,26 @@ TEST(Where, GradientGoesToTheChosenBranch) {
   }
 }
 
+// Numbers are not rounded to the tensor's dtype first.
+TEST(AllClose, ComparesWithTheNumberItself) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (Context c : contexts()) {
+    EXPECT_FALSE(allclose(full({1}, infinity, {c, f16}), 1e6));
+    EXPECT_FALSE(allclose(full({1}, infinity, c), 1e300));
+    EXPECT_FALSE(allclose(full({2}, 3.335, {c, f16}), 3.336));
+    EXPECT_FALSE(allclose(full({1}, .1, c), .1, {.rtol = 0, .atol = 0}));
+    EXPECT_TRUE(allclose(full({1}, .5, c), .5, {.rtol = 0, .atol = 0}));
+    EXPECT_TRUE(allclose(infinity, full({1}, infinity, c)));
+  }
+}
+
+TEST(AllClose, RefusesTolerancesThatAreNoneByName) {
+  const Tensor x = ones({2});
+  EXPECT_THAT(message_of<ValueError>(
+                  [&] { allclose(x, x, {.rtol = std::numeric_limits<double>::quiet_NaN()}); }),
+              testing::HasSubstr("rtol nan"));
+  EXPECT_THROW(allclose(x, x, {.atol = -1}), ValueError);
+}
+
 }  // namespace
 }  // namespace locus
