@@ -33,7 +33,8 @@ struct BatchNormOptions {
 // - running_mean and running_var are both f32 or both f64, else DTypeError. In inference, other
 //   dtypes are cast.
 // - momentum is in [0, 1], else ValueError.
-// - If a running statistic is a recorded result or has a gradient, batch_norm throws Error.
+// - If the call is recorded and a running statistic is a recorded result or has a gradient,
+//   batch_norm throws Error.
 // - If a channel has one value, its variance is 0 and its result is beta (PyTorch: an error).
 // - If x is empty, the running statistics do not change.
 //

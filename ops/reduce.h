@@ -180,11 +180,14 @@ Tensor sum_to(const Tensor& x, const Shape& shape, Caller = Caller::here());
 
 // --- Details ---
 //
-// - No elements: sum 0, prod 1, mean, var and std NaN, logsumexp -inf, norm 0, any false, all true.
-//   max, min, argmax, argmin and the norms of order inf and -inf throw ShapeError.
+// - No elements: sum 0, prod 1, mean, var and std NaN, logsumexp -inf, any false, all true; norm 0,
+//   of a negative order inf. max, min, argmax, argmin and the norms of order inf and -inf throw
+//   ShapeError.
 // - NaN: argmax and argmin return its position; reductions with floating results return NaN.
 // - CPU: f32 sums join blocks of at most 4096 elements in f64. Each block is added in 64 lanes. The
 //   number of threads does not change the bits, nor does the instruction set (except logsumexp).
+// - prod joins products of parts. If one part is inf and another 0, the result is NaN, although the
+//   product of all may be in range.
 // - mean divides the sum. If f32 or f64 cannot hold the sum, the mean is infinite, as in NumPy.
 // - max and min send the gradient to every element that equals the result, as MXNet does.
 // - If elements are 0, the gradient of prod is exact, but its second-order gradient is not.
