@@ -197,9 +197,9 @@ TEST(GradientSums, OneReplicasBackwardAfterTheSumIsAnError) {
     n.trainer->allreduce_grads();
     n.forward_backward(1);
     const Values before = n.parameters();
-    EXPECT_THAT(
-        message_of<Error>([&] { n.trainer->step(4); }),
-        AllOf(HasSubstr("are sums already"), HasSubstr("written the gradient on " + to_string(g[1]))));
+    EXPECT_THAT(message_of<Error>([&] { n.trainer->step(4); }),
+                AllOf(HasSubstr("are sums already"),
+                      HasSubstr("written the gradient on " + to_string(g[1]))));
     EXPECT_EQ(n.parameters(), before);
     n.step();
     EXPECT_NE(n.parameters(), before);
