@@ -277,7 +277,7 @@ int main(int argc, char** argv) {
       ->check(one_of({"mlp", "lenet"}))
       ->capture_default_str();
   program.options()
-      .add_option("--batch", o.batch, "images per context and step")
+      .add_option("--batch-size", o.batch, "images per context and step")
       ->check(whole(1, int64_t{1} << 16))
       ->capture_default_str();
   program.options()

@@ -1,5 +1,5 @@
 // Measures how long a trained network takes to answer, by context and batch size.
-//   inference --model lenet --parameters lenet.params --contexts "cpu(0),gpu(0)" --batches 1,16,256
+//   inference --model lenet --parameters lenet.params --contexts "cpu(0),gpu(0)" --batch-sizes 1,16,256
 // It prints percentiles of the time from the call to the end of the wait. It loads parameters from
 // train_mlp, train_lenet, train_resnet or autoencoder, or MXNet's .params of the same network.
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace {
 
 struct Options {
   std::string model = "lenet", parameters;
-  std::vector<int64_t> batches = {1, 16, 256};
+  std::vector<int64_t> batch_sizes = {1, 16, 256};
   int runs = 200;
   bool compile = false;
 };
@@ -75,7 +75,7 @@ void run(Program& program, const Options& options) {
     std::vector<int64_t> dims{32};
     dims.insert(dims.end(), model.sample.begin(), model.sample.end());
     check_answers(*model.net, random::uniform(0, 1, Shape(dims), c), expected);
-    for (const int64_t batch : options.batches) {
+    for (const int64_t batch : options.batch_sizes) {
       dims[0] = batch;
       const Latency l = measure(*model.net, random::uniform(0, 1, Shape(dims), c), options.runs);
       const double rate = static_cast<double>(batch) / l.p50;
@@ -114,8 +114,7 @@ int main(int argc, char** argv) {
                   "file with the parameters that --save of its program wrote")
       ->required();
   program.options()
-      .add_option("--batches", options.batches,
-                  "images of a call, one batch size after the other, each")
+      .add_option("--batch-sizes", options.batch_sizes, "images of a call, each")
       ->delimiter(',')
       ->check(whole(1, int64_t{1} << 20))
       ->capture_default_str();

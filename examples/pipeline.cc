@@ -246,7 +246,7 @@ int main(int argc, char** argv) {
   };
   number("--width", o.width, "units of a layer (default: 256, on real GPUs 4096)");
   number("--layers", o.layers, "layers of each stage")->capture_default_str();
-  number("--batch", o.batch, "samples of a step (default: 512, on real GPUs 8192)");
+  number("--batch-size", o.batch, "samples of a step (default: 512, on real GPUs 8192)");
   number("--microbatches", o.microbatches, "parts that the samples are cut into")
       ->capture_default_str();
   return program.run(argc, argv, [&](const Program& p) { run(p, o); });

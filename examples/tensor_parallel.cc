@@ -211,7 +211,7 @@ int main(int argc, char** argv) {
     return program.options().add_option(name, value, what)->check(whole(1, 1 << 16));
   };
   number("--width", o.width, "units between pairs of layers (default: 256, on real GPUs 2048)");
-  number("--batch", o.batch, "samples of a step (default: 256, on real GPUs 4096)");
+  number("--batch-size", o.batch, "samples of a step (default: 256, on real GPUs 4096)");
   number("--blocks", o.blocks, "pairs of layers")->capture_default_str();
   return program.run(argc, argv, [&](const Program& p) { run(p, o); });
 }

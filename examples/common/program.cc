@@ -20,7 +20,7 @@ namespace {
 const char* defaults_text(RunsOn r) {
   switch (r) {
     case RunsOn::one:
-      return "one context, e.g. \"gpu(0)\" (default: gpu(0), or cpu(0) without a GPU)";
+      return "cpu(0), gpu(1), ... (default: gpu(0), or cpu(0) without a GPU)";
     case RunsOn::cpu_and_gpu:
       return "e.g. \"cpu(0),gpu(1)\" (default: cpu(0), and gpu(0) when there is one)";
     case RunsOn::cpu_and_gpus:
@@ -49,8 +49,11 @@ void check_alike(const std::vector<Context>& list) {
 
 Program::Program(const std::string& name, const std::string& purpose, RunsOn runs_on)
     : app_(purpose, name), name_(name), runs_on_(runs_on) {
-  app_.add_option("--contexts", contexts_, std::string("where to run: ") + defaults_text(runs_on))
-      ->delimiter(',');
+  const std::string where = std::string("where to run: ") + defaults_text(runs_on);
+  if (runs_on == RunsOn::one)
+    app_.add_option("--context", contexts_, where)->expected(1);
+  else
+    app_.add_option("--contexts", contexts_, where)->delimiter(',');
   app_.add_option("--out", out_,
                   "folder for the results (.csv) and the picture (.svg), made where it is missing "
                   "(default: no files)");
@@ -86,16 +89,14 @@ std::vector<Context> Program::defaults() const {
 std::vector<Context> Program::contexts() const {
   std::vector<Context> list;
   for (const std::string& name : contexts_) {
-    const Context c = context_of("--contexts", std::string(trimmed(name)));
+    const Context c = context_of(runs_on_ == RunsOn::one ? "--context" : "--contexts",
+                                 std::string(trimmed(name)));
     if (std::find(list.begin(), list.end(), c) != list.end())
       throw Error("--contexts: " + to_string(c) + " is there twice; expected each once");
     list.push_back(c);
   }
   if (list.empty()) return defaults();
   const auto host = std::find_if(list.begin(), list.end(), is_host);
-  if (runs_on_ == RunsOn::one && list.size() != 1)
-    throw Error(
-        fmt::format("--contexts names {} contexts; {} runs on one, name that", list.size(), name_));
   if (runs_on_ == RunsOn::replicas) check_alike(list);
   if (runs_on_ == RunsOn::two_gpus && (host != list.end() || list.size() != 2)) {
     const auto named =

@@ -15,9 +15,9 @@
 
 namespace examples {
 
-// The contexts a program uses without --contexts, as far as they exist.
+// The contexts a program uses by default, as far as they exist.
 enum class RunsOn : uint8_t {
-  one,           // gpu(0), else cpu(0); --contexts also names one
+  one,           // gpu(0), else cpu(0); the option is --context
   cpu_and_gpu,   // cpu(0) and gpu(0)
   cpu_and_gpus,  // cpu(0), gpu(0) and gpu(1)
   everything,    // cpu(0), cpu_pinned(0) and all GPUs
@@ -28,7 +28,7 @@ enum class RunsOn : uint8_t {
 
 class Program {
  public:
-  // `name` names the program and its files. Adds --contexts and --out.
+  // `name` names the program and its files. Adds --contexts, or --context for RunsOn::one, and --out.
   Program(const std::string& name, const std::string& purpose, RunsOn runs_on);
 
   CLI::App& options() { return app_; }

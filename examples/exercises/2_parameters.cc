@@ -204,7 +204,7 @@ std::string explain(const std::vector<Action>& list, Context c, double mebibytes
         "The parameters are on {}: nothing crosses to another memory, and reading and writing "
         "differ only by what is copied. This run cannot show what a transfer costs; {} can.",
         to_string(c),
-        num_gpus() > 0 ? "--contexts \"gpu(0)\""
+        num_gpus() > 0 ? "--context \"gpu(0)\""
                        : "a GPU, or an emulated one with modelled times (LOCUS_EMULATED_GPUS=1 "
                          "LOCUS_EMULATED_LINK=\"h2d=4,d2h=4\")");
   std::string s = fmt::format(

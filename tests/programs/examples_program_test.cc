@@ -19,10 +19,11 @@ namespace {
 using testing::HasSubstr;
 using namespace std::string_literals;
 
-// The contexts for --contexts, or the error.
+// The contexts for --contexts or, if the program runs on one, --context; or the error.
 std::string contexts_of(RunsOn runs_on, std::string contexts) {
   Program program("some", "Nothing.", runs_on);
-  std::string args[] = {"some", "--contexts", std::move(contexts)};
+  std::string args[] = {"some", runs_on == RunsOn::one ? "--context" : "--contexts",
+                        std::move(contexts)};
   char* argv[] = {args[0].data(), args[1].data(), args[2].data()};
   std::string s;
   program.run(3, argv, [&](const Program& p) {
@@ -41,7 +42,7 @@ TEST(Program, RefusesContextsItWouldNotUse) {
   EXPECT_EQ(contexts_of(RunsOn::cpu_and_gpu, " cpu(0) , cpu(1)"), "cpu(0);cpu(1);");
   EXPECT_EQ(contexts_of(RunsOn::one, "cpu(1)"), "cpu(1);");
   EXPECT_EQ(contexts_of(RunsOn::one, "cpu(0),cpu(1)"),
-            "--contexts names 2 contexts; some runs on one, name that");
+            "--context: expected a context, such as cpu(0) or gpu(1), got \"cpu(0),cpu(1)\"");
   EXPECT_EQ(contexts_of(RunsOn::two_gpus, "cpu(0)"),
             "--contexts names 0 GPUs and cpu(0); some runs on two, name two different ones");
   LOCUS_NEEDS_ANY_GPUS(1);
