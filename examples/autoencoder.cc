@@ -36,7 +36,7 @@ training::Strip picture(training::Autoencoder& net, const data::Dataset& test, C
   constexpr double kSize = 58, kStep = training::kStripWidth / 10, kPlane = 420;
   constexpr const char* kColors[] = {"#1f5fbf", "#c2410c", "#15803d", "#b91c1c", "#7e22ce",
                                      "#854d0e", "#be185d", "#4b5563", "#4d7c0f", "#0e7490"};
-  training::Strip strip{"Test digits, and what comes back", "", 0};
+  training::Strip strip{"Test digits and their reconstructions", "", 0};
   const Tensor images = test.data()(Slice(0, 2000));
   const std::vector<int> labels = test.label()(Slice(0, 2000)).astype(i32).to_vector<int>();
   const Tensor codes = net.encoder(images.as_in_context(c));
@@ -51,7 +51,7 @@ training::Strip picture(training::Autoencoder& net, const data::Dataset& test, C
   }
   const double top = 2 * kSize + 60;
   strip.body +=
-      text(0, top - 16, "The plane of codes: a dot a test digit", {.size = 15, .weight = 600});
+      text(0, top - 16, "Codes of test digits, one dot per digit", {.size = 15, .weight = 600});
   const std::vector<float> points = codes.to_vector<float>();
   // Leaves out 1 % at each end.
   const auto range = [&](size_t axis) {

@@ -130,19 +130,18 @@ std::string heat_map(double left, double top, double side, const std::string& ti
 std::string emulation(const std::vector<Context>& list) {
   if (!std::ranges::any_of(list, examples::emulated)) return "";
   const auto& model = locus::emulated::link_model();
-  if (!model)
-    return "The GPUs are emulated: their links are this machine's memory, no GPU's. "
-           "LOCUS_EMULATED_LINK gives them modelled ones. ";
+  if (!model) return "The links of emulated GPUs are this machine's memory. ";
   return fmt::format(
-      "The GPUs are emulated, and so are their links, by LOCUS_EMULATED_LINK: {:g} GB/s from the "
-      "host to a GPU, {:g} back, {:g} from GPU to GPU, and {:g} µs for each copy. ",
+      "LOCUS_EMULATED_LINK models the links: {:g} GB/s from the host to a GPU, {:g} GB/s back, "
+      "{:g} "
+      "GB/s from GPU to GPU, and {:g} µs for each copy. ",
       model->h2d, model->d2h, model->peer, model->latency_us);
 }
 
 void run(Program& program, const Options& o) {
   const std::vector<Context> list = program.contexts();
   program.print_machine(list);
-  Table memory({"context", "name", "free GiB", "of GiB"});
+  Table memory({"context", "name", "free GiB", "total GiB"});
   for (const Context c : list) {
     const MemoryInfo m = device(c).memory();
     const auto gib = [](size_t bytes) {
@@ -156,8 +155,8 @@ void run(Program& program, const Options& o) {
   Table table({{"from", "from"},
                {"to", "to"},
                {"GB/s", "bytes_per_second"},
-               {"both ways", "bytes_per_second_both_ways"},
-               {"4 KiB", "seconds_4_kib"}});
+               {"both ways GB/s", "bytes_per_second_both_ways"},
+               {"4 KiB copy", "seconds_4_kib"}});
   Status status;
   for (size_t from = 0; from < list.size(); ++from) {
     status.stage(fmt::format("links from {}", to_string(list[from])));
@@ -186,24 +185,25 @@ void run(Program& program, const Options& o) {
       table,
       svg::Figure{
           .title = std::ranges::any_of(list, examples::emulated)
-                       ? "Contexts, and the links between them: emulated GPUs"
-                       : "Contexts, and the links between them",
+                       ? "Contexts and the links between them: emulated GPUs"
+                       : "Contexts and the links between them",
           .subtitle = program.conditions(list),
           .body = map(
                       0, "one way, GB/s", [](const Link& l) { return l.rate; }, false, gigabytes) +
                   map(
-                      1, "both ways at once, GB/s in all",
-                      [](const Link& l) { return l.both_ways; }, false, gigabytes) +
+                      1, "both ways at once, total GB/s", [](const Link& l) { return l.both_ways; },
+                      false, gigabytes) +
                   map(
-                      2, "4 KiB and a wait, µs", [](const Link& l) { return l.small; }, true,
+                      2, "4 KiB copy and wait, µs", [](const Link& l) { return l.small; }, true,
                       microseconds),
           .explanation = fmt::format(
-              "{}Rows are where a copy of {} MiB comes from, columns where it goes; darker "
-              "is better. Within one context it is that memory's own speed, each byte "
-              "counted once. Both ways at once are two copies, there and back, by the bytes of "
-              "both: twice one way where they pass each other, the same as one way where they take "
-              "turns. A model that is cut over contexts pays these numbers for what crosses the "
-              "cut.",
+              "{}A copy of {} MiB goes from the context of the row to that of the column; darker "
+              "is "
+              "better. Within one context it shows the speed of the memory, with each byte counted "
+              "once. Both ways at once: two copies in opposite directions, with the bytes of both. "
+              "It is twice the rate of one way if the copies overlap, and the same rate if they "
+              "take "
+              "turns.",
               emulation(list), o.mebibytes),
           .height = kTop - 84 + kSide});
 }

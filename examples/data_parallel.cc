@@ -2,7 +2,7 @@
 // Gradients are summed before the update, so all replicas stay equal.
 //   data_parallel --model mlp --contexts "gpu(0),gpu(1)" --out out
 // It times a step on one context, on two, and so on, with the same batch per context, in three
-// ways: one thread for all replicas (Gluon's loop), a thread per context (parallel()), and
+// ways: one thread for all replicas (Gluon's loop), one thread per context (parallel()), and
 // compiled.
 #include <algorithm>
 #include <cmath>
@@ -111,7 +111,7 @@ struct Way {
   void (Replicas::*step)();
 };
 const Way kWays[] = {{"one thread", svg::kBlue, &Replicas::loop},
-                     {"a thread per context", svg::kGreen, &Replicas::threads},
+                     {"one thread per context", svg::kGreen, &Replicas::threads},
                      {"compiled", svg::kAmber, &Replicas::compiled}};
 
 // Compares all replicas, after a few steps, with one context that has the whole batch. In f64,
@@ -160,7 +160,7 @@ std::string picture(const Results& results, double top, double height) {
   for (const auto& way : results)
     for (const Result& r : way) highest = std::max(highest, r.speed_up);
   const svg::Plot plot({100, top, 560, height - 60}, {1, std::max(most, 2.)}, {0, highest});
-  std::string s = svg::text(100, top - 14, "images a second, times those of one context",
+  std::string s = svg::text(100, top - 14, "images per second, relative to one context",
                             {.color = svg::kMuted, .size = 12});
   const int step = highest > 8 ? 2 : 1;
   for (int y = 0; y <= static_cast<int>(highest); y += step)
@@ -170,12 +170,12 @@ std::string picture(const Results& results, double top, double height) {
     s += plot.tick_at(n, std::to_string(n));
     ideal.emplace_back(n, n);
   }
-  s += plot.title_below("contexts, each with the same batch");
+  s += plot.title_below("contexts, each with the same batch size");
   const svg::Plot::CurveStyle dashed{
       .color = svg::kMuted, .width = 1.5, .dots = false, .dashed = true};
   s += plot.curve(ideal, dashed);
   double y = top + 20;
-  s += svg::key(700, y, "n contexts, n times as fast", dashed);
+  s += svg::key(700, y, "linear speed-up", dashed);
   for (size_t w = 0; w < results.size(); ++w) {
     const svg::Plot::CurveStyle style{.color = kWays[w].color};
     svg::Points points;
@@ -184,7 +184,7 @@ std::string picture(const Results& results, double top, double height) {
     s += plot.curve(points, style);
     s += svg::key(700, y += 44, kWays[w].name, style);
     s += svg::text(740, y + 18,
-                   fmt::format("on {}: {} a step, {:.2f} times", results[w].size(),
+                   fmt::format("on {}: {} per step, speed-up {:.2f}", results[w].size(),
                                time_text(results[w].back().seconds), results[w].back().speed_up),
                    {.color = svg::kMuted, .size = 12});
   }
@@ -196,12 +196,13 @@ void run(Program& program, const Options& o) {
   program.print_machine(contexts);
   Table table({"way",
                "contexts",
-               {"a step", "seconds"},
+               {"time per step", "seconds"},
                {"images/s", "images_per_second"},
                {"speed-up", "speed_up"},
-               {"moved a step", "bytes"}});
+               {"moved per step", "bytes"}});
   Results results(std::size(kWays));
   double error = 0, moved = 0;
+  bool unseen_somewhere = false;
   Status status;
   for (size_t w = 0; w < std::size(kWays); ++w)
     for (size_t n = 1; n <= contexts.size(); ++n) {
@@ -223,13 +224,14 @@ void run(Program& program, const Options& o) {
                                  .median;
       const double bytes = bytes_moved(replicas, kWays[w]);
       const bool unseen = n > 1 && bytes == 0;  // TransferLog does not see sums in a replay
+      unseen_somewhere = unseen_somewhere || unseen;
       if (n == contexts.size()) moved = std::max(moved, bytes);
       const double rate = static_cast<double>(o.batch) * static_cast<double>(n) / seconds;
       const double first = n == 1 ? seconds : results[w][0].seconds;
       results[w].push_back({seconds, static_cast<double>(n) * first / seconds});
       table.add({kWays[w].name, std::to_string(n), time_cell(seconds), number_cell(rate, "{:.0f}"),
                  number_cell(results[w].back().speed_up, "{:.2f}"),
-                 unseen ? Cell("in a graph", "")
+                 unseen ? Cell("not counted", "")
                         : Cell{si_text(bytes, "B"), fmt::format("{:.0f}", bytes)}},
                 some);
     }
@@ -237,24 +239,20 @@ void run(Program& program, const Options& o) {
   fmt::print("{}\n", table.aligned());
 
   std::string explanation = fmt::format(
-      "A step on n contexts takes n times the images of one; the curves are how many times as many "
-      "images a second that gives, against one context in the same way. After {} steps in f64 "
-      "all replicas have the parameters of one context with the whole batch to {:.0e} of the "
-      "largest. ",
-      o.check, error);
+      "A step on n contexts trains on n times the images of a step on one. The speed-up compares "
+      "images per second with one context in the same way. After {} in f64, the parameters of all "
+      "replicas equal those of one context with the whole batch, with a relative error of at most "
+      "{:.0e}. ",
+      counted(static_cast<double>(o.check), "step"), error);
   if (moved > 0)
-    explanation += fmt::format(
-        "A step on {} moves {} from context to context: gradients, and "
-        "their sums. ",
-        contexts.size(), si_text(moved, "B"));
-  if (context_info(contexts[0]).modelled)
     explanation +=
-        "These GPUs are emulated and their times modelled; where this machine's cores "
-        "are busy with other work they fall short of the model. ";
-  else if (is_host(contexts[0]) || emulated(contexts[0]))
+        fmt::format("A step on {} moves {} between contexts: gradients and their sums. ",
+                    counted(static_cast<double>(contexts.size()), "context"), si_text(moved, "B"));
+  if (unseen_somewhere) explanation += "Copies within a compiled step are not counted. ";
+  if (!real_gpu(contexts[0]) && !context_info(contexts[0]).modelled)
     explanation +=
-        "These contexts share this machine's cores, which one context can use alone: "
-        "what is to be seen here is what replicas cost, not what they gain. ";
+        "These contexts share this machine's cores, so this run shows what replicas cost, not what "
+        "they gain. ";
   constexpr double kHeight = 340;
   program.finish(table, svg::Figure{.title = fmt::format("Data parallel: {}, {} images per context",
                                                          o.model, o.batch),

@@ -1,5 +1,6 @@
 // Measures how long a trained network takes to answer, by context and batch size.
-//   inference --model lenet --parameters lenet.params --contexts "cpu(0),gpu(0)" --batch-sizes 1,16,256
+//   inference --model lenet --parameters lenet.params --contexts "cpu(0),gpu(0)" --batch-sizes
+//   1,16,256
 // It prints percentiles of the time from the call to the end of the wait. It loads parameters from
 // train_mlp, train_lenet, train_resnet or autoencoder, or MXNet's .params of the same network.
 #include <algorithm>
@@ -57,12 +58,12 @@ void check_answers(nn::Block& net, const Tensor& x, Tensor& expected) {
 void run(Program& program, const Options& options) {
   const std::vector<Context> contexts = program.contexts();
   program.print_machine(contexts);
-  Table table({"Context",
-               "Batch",
+  Table table({"context",
+               {"batch size", "batch_size"},
                {"median", "p50_s"},
                {"90 %", "p90_s"},
                {"99 %", "p99_s"},
-               {"Images/s", "images_per_second"}});
+               {"images/s", "images_per_second"}});
   std::vector<svg::Bar> bars;
   Tensor expected;
   for (size_t k = 0; k < contexts.size(); ++k) {
@@ -88,16 +89,16 @@ void run(Program& program, const Options& options) {
     }
   }
   fmt::print("{}\n", table.aligned());
-  program.finish(
-      table, {.title = "Latency of " + options.model + (options.compile ? ", compiled" : ""),
-              .list = contexts,
-              .label_width = 150,
-              .bars = bars,
-              .explanation =
-                  fmt::format("Bars are the median time from the call to the answer over {} calls, "
-                              "one after the other; the inputs are on the context already.",
-                              options.runs),
-              .logarithmic = true});
+  program.finish(table,
+                 {.title = "Latency of " + options.model + (options.compile ? ", compiled" : ""),
+                  .list = contexts,
+                  .label_width = 150,
+                  .bars = bars,
+                  .explanation = fmt::format(
+                      "Bars show the median time from a call to its answer, over {} calls one "
+                      "after the other. The inputs are already on the context.",
+                      options.runs),
+                  .logarithmic = true});
 }
 
 }  // namespace

@@ -108,13 +108,14 @@ std::string picture(const std::vector<Way>& ways, const std::vector<Context>& co
     s += svg::key(x, top - 42, name, color);
     x += svg::key_width(name);
   }
-  s += svg::text(x, top - 42, "of microbatch 0, 1, ...", {.color = svg::kMuted});
+  s += svg::text(x, top - 42, "numbers: microbatches", {.color = svg::kMuted});
   for (const Way& w : ways) {
     s += svg::text(40, top - 8, w.name, {.weight = 700}) +
-         svg::text(130, top - 8,
-                   fmt::format("idle: predicted {}, measured {}; the first stage holds {}",
-                               percent(predicted), percent(w.bubble), w.held),
-                   {.color = svg::kMuted});
+         svg::text(
+             130, top - 8,
+             fmt::format("idle: predicted {}, measured {}; the first stage holds {} microbatches",
+                         percent(predicted), percent(w.bubble), w.held),
+             {.color = svg::kMuted});
     std::vector<svg::Span> spans;
     for (const Ran& r : w.passes)
       spans.push_back({r.pass.stage, r.begin, r.end, fmt::format("{}", r.pass.microbatch),
@@ -131,30 +132,21 @@ std::string explain(const std::vector<Way>& ways, const std::vector<Context>& co
                     const Options& o, double one, double predicted) {
   const size_t p = contexts.size();
   std::string s = fmt::format(
-      "{} of {} layers; a batch of {} in {} microbatches. While a pipeline fills and "
-      "drains, "
-      "stages wait: by either schedule (p-1)/(m+p-1) of the time with p stages and m microbatches, "
-      "here {}, if all passes took equally long, so that {} could be {:.2f} times as fast "
-      "as one; measured: {:.2f} and {:.2f}. ",
+      "{} of {} layers; a batch of {} in {} microbatches. Stages wait while the pipeline fills and "
+      "drains. If all passes take equally long, p stages and m microbatches are idle for "
+      "(p-1)/(m+p-1) of the time, here {}, with both schedules. Then {} are {:.2f} times as fast "
+      "as one; measured: {:.2f} with {} and {:.2f} with {}. ",
       counted(static_cast<double>(p), "stage"), o.layers, o.batch, o.microbatches,
       percent(predicted), counted(static_cast<double>(p), "context"),
-      static_cast<double>(p) * (1 - predicted), one / ways[0].seconds, one / ways[1].seconds);
+      static_cast<double>(p) * (1 - predicted), one / ways[0].seconds, ways[0].name,
+      one / ways[1].seconds, ways[1].name);
   s += fmt::format(
-      "{} does all forward passes first, and its first stage keeps the activations of {} "
-      "microbatches; {} goes backward as soon as it can, and keeps {}. ",
+      "{} runs all forward passes first, so its first stage holds the activations of {} "
+      "microbatches. {} runs backward passes as early as possible, and holds {}. ",
       ways[0].name, ways[0].held, ways[1].name, ways[1].held);
   if (is_host(contexts[0]))
-    s +=
-        "Work on the host is done when it is enqueued, so here one stage runs after the other, and "
-        "all but one wait. ";
-  else if (emulated(contexts[0]) && !context_info(contexts[0]).modelled)
-    s += "These GPUs are emulated and share this machine's cores; with LOCUS_EMULATED_LINK each "
-         "keeps a modelled pace of its own. ";
-  else if (emulated(contexts[0]))
-    s += "These GPUs are emulated and their times modelled; where this machine's cores are busy "
-         "with "
-         "other work they fall short of the model. ";
-  return s + "Gradients are those of the network in one piece, to rounding.";
+    s += "The host runs work when it is enqueued, so only one stage works at a time here. ";
+  return s + "The gradients equal those of the whole network, up to rounding.";
 }
 
 // A pass must take much longer than its launch.
@@ -227,12 +219,13 @@ void run(const Program& program, Options o) {
   fmt::print("{}\n", table.aligned());
   constexpr double kTop = 150;
   program.finish(
-      table, svg::Figure{.title = fmt::format("A network in {} stages", stages),
-                         .subtitle = program.conditions(contexts, "one step of each, as it ran"),
-                         .body = picture(ways, contexts, predicted, kTop),
-                         .explanation = explain(ways, contexts, o, one, predicted),
-                         .top = kTop,
-                         .height = 2 * (svg::kBarRow * static_cast<double>(stages) + 68) - 20});
+      table,
+      svg::Figure{.title = fmt::format("A network in {} stages", stages),
+                  .subtitle = program.conditions(contexts, "one traced step of each schedule"),
+                  .body = picture(ways, contexts, predicted, kTop),
+                  .explanation = explain(ways, contexts, o, one, predicted),
+                  .top = kTop,
+                  .height = 2 * (svg::kBarRow * static_cast<double>(stages) + 68) - 20});
 }
 
 }  // namespace
@@ -247,7 +240,7 @@ int main(int argc, char** argv) {
   number("--width", o.width, "units of a layer (default: 256, on real GPUs 4096)");
   number("--layers", o.layers, "layers of each stage")->capture_default_str();
   number("--batch-size", o.batch, "samples of a step (default: 512, on real GPUs 8192)");
-  number("--microbatches", o.microbatches, "parts that the samples are cut into")
+  number("--microbatches", o.microbatches, "parts into which the batch is split")
       ->capture_default_str();
   return program.run(argc, argv, [&](const Program& p) { run(p, o); });
 }

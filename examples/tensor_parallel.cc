@@ -129,10 +129,9 @@ std::string picture(const std::vector<Run>& runs) {
   const auto plain = [](double v) { return fmt::format("{:g}", v); };
   return plot(
              90, "speed-up", runs, [&](const Run& r) { return speed_up(runs, r); },
-             [](const Run& r) { return static_cast<double>(r.n); }, "as many as contexts", 1,
-             plain) +
+             [](const Run& r) { return static_cast<double>(r.n); }, "linear", 1, plain) +
          plot(
-             560, "moved in a step, MB", runs, [&](const Run& r) { return megabytes(r.bytes); },
+             560, "moved per step, MB", runs, [&](const Run& r) { return megabytes(r.bytes); },
              [&](const Run& r) { return megabytes(r.predicted); }, "expected", round_step(most),
              plain);
 }
@@ -141,29 +140,22 @@ std::string explain(const std::vector<Run>& runs, const std::vector<Context>& co
                     const Options& o) {
   const Run& all = runs.back();
   std::string s = fmt::format(
-      "{} pairs of layers, {} to {} units and back, a batch of {}. Each context has a part of "
-      "every "
-      "weight, {} of {}, and does that part of the products; on {} contexts a step is {:.2f} times "
-      "as fast as on one. After each pair results are summed over the contexts, and on the way "
-      "back "
-      "their gradients: {} cross in a step. Wider layers move as much for each sample's feature "
-      "and "
-      "compute more, so they gain more. ",
-      o.blocks, o.width, 4 * o.width, o.batch, si_text(all.held, "B"), si_text(runs[0].held, "B"),
-      all.n, speed_up(runs, all), si_text(static_cast<double>(all.bytes), "B"));
+      "{} of layers, from {} to {} units and back, with a batch of {}. Each context holds a part "
+      "of "
+      "every weight ({} of {}) and computes this part of the products. On {}, a step is {:.2f} "
+      "times as fast as on one. After each pair the results are summed over the contexts, and "
+      "their "
+      "gradients in the backward pass: {} cross per step. Wider layers move no more bytes per "
+      "feature, and compute more. ",
+      counted(o.blocks, "pair"), o.width, 4 * o.width, o.batch, si_text(all.held, "B"),
+      si_text(runs[0].held, "B"), counted(all.n, "context"), speed_up(runs, all),
+      si_text(static_cast<double>(all.bytes), "B"));
   if (is_host(contexts[0]))
-    s += "Contexts of the host share its cores and compute one after the other: no gain is "
+    s += "Contexts of the host share its cores and compute one after the other, so no gain is "
          "expected here. ";
   else if (real_gpu(contexts[0]))
-    s += "Real GPUs sum in one kernel that reads the other GPUs' memory, which is counted. ";
-  else if (!context_info(contexts[0]).modelled)
-    s += "These GPUs are emulated and share this machine's cores; with LOCUS_EMULATED_LINK each "
-         "keeps a modelled pace of its own. ";
-  else
-    s += "These GPUs are emulated and their times modelled; where this machine's cores are busy "
-         "with "
-         "other work they fall short of the model. ";
-  return s + "Results are those of one context, to rounding.";
+    s += "Real GPUs sum in one kernel that reads the other GPUs' memory; these reads are counted. ";
+  return s + "All results equal those of one context, up to rounding.";
 }
 
 // Products must take much longer than the sums between them.
@@ -179,9 +171,9 @@ void run(const Program& program, Options o) {
   Table table({"contexts",
                {"time", "seconds"},
                {"speed-up", "speed_up"},
-               {"moved, bytes", "bytes"},
+               {"moved per step, bytes", "bytes"},
                {"expected", "bytes_expected"},
-               {"held by each, bytes", "held_bytes"}});
+               {"held per context, bytes", "held_bytes"}});
   std::vector<Run> runs;
   Tensor reference;
   for (size_t n = 1; n <= contexts.size(); ++n) {

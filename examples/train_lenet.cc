@@ -39,8 +39,8 @@ training::Strip picture(const training::Classifier& classifier, const data::Data
   constexpr double kSize = 36, kStep = training::kStripWidth / 20;
   training::Strip strip = training::digits_strip(classifier.net(), test, classifier.context());
   const Tensor filters = first.list_data()[0].as_in_context(cpu());
-  strip.body += text(0, strip.height + 24, "What the filters of the first layer look for",
-                     {.size = 15, .weight = 600});
+  strip.body +=
+      text(0, strip.height + 24, "Filters of the first layer", {.size = 15, .weight = 600});
   for (int64_t i = 0; i < filters.shape()[0]; ++i) {
     std::vector<float> v = filters[i].to_vector<float>();
     const auto [low, high] = std::minmax_element(v.begin(), v.end());

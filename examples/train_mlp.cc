@@ -86,7 +86,7 @@ int run(const Options& options) {
   if (!options.dot.empty()) write(options.dot, dot);
   if (!options.graph.empty())
     write(options.graph,
-          examples::call_chart("A step of " + name + ", compiled", classifier.where(), calls));
+          examples::call_chart("A compiled step of " + name, classifier.where(), calls));
   return 0;
 }
 

@@ -49,7 +49,7 @@ echo "ranks: bit-equal from run to run"
 
 good 4 '*SaveHalfWay' --gtest_also_run_disabled_tests
 for n in 2 3 4; do good $n '*GoOnFromHalfWay' --gtest_also_run_disabled_tests; done
-echo "ranks: four were gone on from by two, three and four"
+echo "ranks: two, three and four ranks resume the checkpoint of four"
 
 # ends N TEST TEXT [options]: expects a failure within 30 s that prints TEXT
 ends() {

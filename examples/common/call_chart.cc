@@ -87,11 +87,11 @@ class Chart {
     const auto chain = when_.critical.size();
     const std::string sum = time_text(seconds(when_.sum));
     if (chain == calls_.size())
-      return fmt::format("{}, {}: each waits for the one before. Measured one by one.", calls, sum);
+      return fmt::format("{}, {}: each waits for the one before. Each call was timed alone.", calls,
+                         sum);
     return fmt::format(
-        "{}, {} one after the other, {} as they wait for each other: the critical path, {} of "
-        "them, "
-        "is in full color. Measured one by one.",
+        "{}, {} one after the other, {} in parallel. The {} calls on the critical path have full "
+        "color. Each call was timed alone.",
         calls, sum, time_text(seconds(when_.end)), chain);
   }
 
@@ -164,11 +164,11 @@ class Chart {
                  top + kLine * static_cast<double>(k % lines) + 14, shown[k]);
     const double below = top + kLine * static_cast<double>(lines) + 28;
     std::string note =
-        "Each call with its time, and what it reads > what it writes: f32(64,10) is a tensor of 64 "
-        "x "
-        "10 numbers in f32. Those of a row follow each other; an arrow is a wait for another row.";
+        "Each call: its time, the tensors it reads > the tensors it writes. f32(64,10): 64 x 10 "
+        "numbers in f32. Calls of a row run one after the other. An arrow is a wait for another "
+        "row.";
     if (shown.size() < calls_.size())
-      note = fmt::format("Listed are the {} that take longest. ", kListed) + note;
+      note = fmt::format("The list shows the {} longest calls. ", kListed) + note;
     s += svg::text(kLeft, below, note, {.color = svg::kMuted, .size = 12});
     return {s, below - top + 8};
   }

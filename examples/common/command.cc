@@ -189,7 +189,7 @@ std::optional<int> parse(CLI::App& app, int argc, char** argv) {
   const std::string program = std::filesystem::path(argv[0]).filename();
   app.name(program);
   app.formatter(std::make_shared<Help>());
-  if (CLI::Option* const help = app.get_help_ptr()) help->description("print this, and end");
+  if (CLI::Option* const help = app.get_help_ptr()) help->description("print this help and exit");
   for (CLI::Option* o : app.get_options())
     if (is_flag(o)) o->disable_flag_override();
   app.failure_message([&](const CLI::App*, const CLI::Error& e) {

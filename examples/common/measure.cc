@@ -141,6 +141,23 @@ std::string times_note(locus::Context c) {
   return info.modelled ? "times modelled" : info.emulated ? "times of this machine's cores" : "";
 }
 
+std::string emulation_note(const std::vector<locus::Context>& list) {
+  if (std::ranges::none_of(list, emulated)) return "";
+  std::string modelled, others;
+  bool unmodelled = false;
+  for (const locus::Context c : list) {
+    const bool is_modelled = locus::context_info(c).modelled;
+    unmodelled = unmodelled || (emulated(c) && !is_modelled);
+    std::string& names = is_modelled ? modelled : others;
+    names += (names.empty() ? "" : ", ") + to_string(c);
+  }
+  std::string s = "Emulated GPUs show the order of work, not its speed.";
+  if (unmodelled) return s + " LOCUS_EMULATED_LINK gives them modelled times.";
+  if (others.empty()) return s;
+  return s + fmt::format(" Do not compare times: those on {} are modelled, those on {} are not.",
+                         modelled, others);
+}
+
 std::string more_memory(locus::Context c) {
   return emulated(c) ? "; LOCUS_EMULATED_MEMORY sets how much an emulated GPU has" : "";
 }

@@ -57,6 +57,8 @@ bool real_gpu(locus::Context c);
 // For an emulated GPU "times modelled" (LOCUS_EMULATED_LINK is set) or "times of this machine's
 // cores", else "".
 std::string times_note(locus::Context c);
+// The warning about emulated GPUs in the list, without a line's end; "" for none.
+std::string emulation_note(const std::vector<locus::Context>& list);
 // A hint for out-of-memory errors on an emulated GPU, else "".
 std::string more_memory(locus::Context c);
 // "gpu(0): NVIDIA H200", and times_note()

@@ -22,7 +22,7 @@ const char* defaults_text(RunsOn r) {
     case RunsOn::one:
       return "cpu(0), gpu(1), ... (default: gpu(0), or cpu(0) without a GPU)";
     case RunsOn::cpu_and_gpu:
-      return "e.g. \"cpu(0),gpu(1)\" (default: cpu(0), and gpu(0) when there is one)";
+      return "e.g. \"cpu(0),gpu(1)\" (default: cpu(0), and gpu(0) if there is one)";
     case RunsOn::cpu_and_gpus:
       return "e.g. \"gpu(0),gpu(1)\" (default: cpu(0), and gpu(0) and gpu(1) as far as there are "
              "any)";
@@ -30,7 +30,7 @@ const char* defaults_text(RunsOn r) {
       return "e.g. \"cpu(0),gpu(1)\" (default: cpu(0), cpu_pinned(0) and all GPUs)";
     case RunsOn::replicas:
       return "e.g. \"gpu(0),gpu(1)\", all of one kind (default: all GPUs, or cpu(0) to cpu(3) "
-             "where there are less than two)";
+             "if there are fewer than two)";
     case RunsOn::two_gpus:
       return "two GPUs (default: \"gpu(0),gpu(1)\")";
   }
@@ -55,7 +55,7 @@ Program::Program(const std::string& name, const std::string& purpose, RunsOn run
   else
     app_.add_option("--contexts", contexts_, where)->delimiter(',');
   app_.add_option("--out", out_,
-                  "folder for the results (.csv) and the picture (.svg), made where it is missing "
+                  "folder for the results (.csv) and the picture (.svg), created if missing "
                   "(default: no files)");
 }
 
@@ -92,7 +92,7 @@ std::vector<Context> Program::contexts() const {
     const Context c = context_of(runs_on_ == RunsOn::one ? "--context" : "--contexts",
                                  std::string(trimmed(name)));
     if (std::find(list.begin(), list.end(), c) != list.end())
-      throw Error("--contexts: " + to_string(c) + " is there twice; expected each once");
+      throw Error("--contexts: " + to_string(c) + " is given twice; expected each once");
     list.push_back(c);
   }
   if (list.empty()) return defaults();
@@ -120,12 +120,7 @@ std::vector<Context> Program::alike() const {
 void Program::print_machine(const std::vector<Context>& list) const {
   for (const Context c : list) fmt::print("{}\n", describe(c));
   fmt::print("{}\n", precision());
-  const auto unmodelled = [](Context c) { return emulated(c) && !context_info(c).modelled; };
-  if (std::any_of(list.begin(), list.end(), emulated))
-    fmt::print("Emulated GPUs show the order of things, not the speed of a GPU.{}\n",
-               std::any_of(list.begin(), list.end(), unmodelled)
-                   ? " LOCUS_EMULATED_LINK gives them modelled times."
-                   : "");
+  if (const std::string note = emulation_note(list); !note.empty()) fmt::print("{}\n", note);
   fmt::print("\n");
   std::fflush(stdout);  // measurements take time
 }

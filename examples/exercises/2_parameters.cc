@@ -201,31 +201,26 @@ std::string explain(const std::vector<Action>& list, Context c, double mebibytes
                far = list[4].seconds, all = list[5].seconds;
   if (is_host(c))
     return fmt::format(
-        "The parameters are on {}: nothing crosses to another memory, and reading and writing "
-        "differ only by what is copied. This run cannot show what a transfer costs; {} can.",
+        "The parameters are on {}, so nothing crosses to another memory. {} shows what a transfer "
+        "costs.",
         to_string(c),
         num_gpus() > 0 ? "--context \"gpu(0)\""
-                       : "a GPU, or an emulated one with modelled times (LOCUS_EMULATED_GPUS=1 "
-                         "LOCUS_EMULATED_LINK=\"h2d=4,d2h=4\")");
+                       : "A GPU, or an emulated GPU with modelled times (LOCUS_EMULATED_GPUS=1 "
+                         "LOCUS_EMULATED_LINK=\"h2d=4,d2h=4\"),");
   std::string s = fmt::format(
-      "Written where they are, {:.2f} MiB of parameters take {} to fill and {} to copy; from the "
-      "CPU it is {}, {:.1f} times the copy. Reading all of them takes {}, one of them {}. ",
-      mebibytes, time_text(fill), time_text(near), time_text(far), far / near, time_text(all),
-      time_text(one));
+      "{:.2f} MiB of parameters take {} to fill on {}, and {} to copy there. A copy from the CPU "
+      "takes {}, {:.1f} times as long. Reading all of them takes {}, reading one takes {}. ",
+      mebibytes, time_text(fill), to_string(c), time_text(near), time_text(far), far / near,
+      time_text(all), time_text(one));
   if (far > 1.2 * near && all > 1.2 * near)
     return s + fmt::format(
-                   "Both ways between the host and {0} cost more than the copy there: "
-                   "training keeps parameters on {0} and reads them to save, not in the "
-                   "loop.",
+                   "Transfers in both directions cost more than a copy on {0}. Therefore training "
+                   "keeps the parameters on {0}, and reads them to save them, not in the loop.",
                    to_string(c));
-  s += fmt::format(
-      "In this run the ways to and from the host are not both dearer than a copy on {}, "
-      "so it cannot show why training keeps parameters there.",
-      to_string(c));
-  if (emulated(c))
-    s += " An emulated GPU's memory is this machine's; a slow link, "
-         "LOCUS_EMULATED_LINK=\"h2d=4,d2h=4\", models the difference.";
-  return s;
+  return s + fmt::format(
+                 "In this run, not both directions are slower than a copy on {}, so it cannot show "
+                 "why training keeps the parameters there.",
+                 to_string(c));
 }
 
 void run(const Program& program, int64_t n) {
@@ -254,9 +249,9 @@ void run(const Program& program, int64_t n) {
           .label_width = 230,
           .bars = bars,
           .explanation = (is_host(c) ? "Blue: in memory. "
-                                     : "Blue: stays there. Brown: crosses to "
-                                       "the host or from it. ") +
-                         std::string("Grey: to a file or from it. The scale is logarithmic.\n") +
+                                     : "Blue: stays on the context. Brown: crosses to or from "
+                                       "the host. ") +
+                         std::string("Grey: uses a file. The scale is logarithmic.\n") +
                          explain(actions, c, mebibytes),
           .logarithmic = true});
 }

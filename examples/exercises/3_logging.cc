@@ -127,33 +127,37 @@ double largest_difference(const Log& a, const Log& b) {
   return d;
 }
 
+std::string copies(uint64_t n) { return fmt::format("{} {}", n, n == 1 ? "copy" : "copies"); }
+
 std::string explain(const std::vector<Way>& ways, Context c, double error) {
   const auto n = static_cast<double>(ways[0].log.size());
   const Way &printed = ways[0], &read = ways[1], &log = ways[3], &compiled = ways[4],
             &batch = ways[5];
   std::string s = fmt::format(
-      "With each norm read a product takes {}, with the log kept on {} {}: {:.2f} times as "
+      "A product takes {} if each norm is read, and {} if the log stays on {}: {:.2f} times as "
       "fast. ",
-      time_text(read.seconds / n), to_string(c), time_text(log.seconds / n),
+      time_text(read.seconds / n), time_text(log.seconds / n), to_string(c),
       read.seconds / log.seconds);
-  s += is_host(c) ? "On the CPU nothing waits and nothing moves: this run cannot show what a read "
-                    "costs on a GPU. "
-                  : fmt::format(
-                        "With each read the host waits for the GPU, and then the GPU for "
-                        "the host: {} {} and {} {} of 4 bytes, instead of {} and {}. ",
-                        read.waits, read.waits == 1 ? "wait" : "waits", read.copies,
-                        read.copies == 1 ? "copy" : "copies", log.waits, log.copies);
+  s +=
+      is_host(c)
+          ? "On the CPU nothing waits and nothing moves, so this run cannot show what a read costs "
+            "on a GPU. "
+          : fmt::format(
+                "At each read the host waits for the GPU, then the GPU waits for the host: {} and "
+                "{} of 4 bytes, instead of {} and {}. ",
+                counted(static_cast<double>(read.waits), "wait"), copies(read.copies),
+                counted(static_cast<double>(log.waits), "wait"), copies(log.copies));
   const double printing = printed.seconds - read.seconds;
-  s += printing > 0
-           ? fmt::format("Printing each line as it comes adds {}. ", time_text(printing / n))
-           : "What printing adds is lost in the noise of this run. ";
-  s += fmt::format("Recorded once and replayed, a product takes {}; as one batch, all of it {}. ",
+  s += printing > 0 ? fmt::format("Printing each line adds {}. ", time_text(printing / n))
+                    : "The cost of printing is within the spread of this run. ";
+  s += fmt::format("Compiled, a product takes {}. One batch of all products takes {}. ",
                    time_text(compiled.seconds / n), time_text(batch.seconds));
-  return s + fmt::format(
-                 "The norms read and those logged are the same to the last bit; against f64 on the "
-                 "CPU the largest relative error is {:.0e}. The log holds the Frobenius norm of M; "
-                 "the trace of M·Mᵀ is its square: {:.4f} and {:.2f} for the first product.",
-                 error, log.log[0], std::pow(double{log.log[0]}, 2));
+  return s +
+         fmt::format(
+             "Norms that are read and norms that are logged have the same bits. Their largest "
+             "relative error against f64 on the CPU is {:.0e}. The log holds the Frobenius norm "
+             "of M; its square is the trace of M·Mᵀ: {:.4f} and {:.2f} for the first product.",
+             error, log.log[0], std::pow(double{log.log[0]}, 2));
 }
 
 void run(const Program& program, const Options& options) {
@@ -179,9 +183,9 @@ void run(const Program& program, const Options& options) {
   const auto n = static_cast<double>(options.count);
   Table table({"way",
                {"time", "seconds"},
-               {"a product", ""},
-               {"waits of the host", "waits"},
-               {"copies to it", "copies"},
+               {"per product", ""},
+               {"host waits", "waits"},
+               {"copies to host", "copies"},
                {"speed-up", "speed_up"}});
   std::vector<svg::Bar> bars;
   for (const Way& w : ways) {

@@ -131,7 +131,7 @@ std::vector<Way> measure_ways(std::vector<Place>& places, int times) {
                     orders.multiply(0);
                     wait(0);
                   }});
-  ways.push_back({"one on each, waiting between", [&](const Orders& orders) {
+  ways.push_back({"one on each, with a wait between", [&](const Orders& orders) {
                     orders.multiply(0);
                     wait(0);
                     orders.multiply(1);
@@ -245,12 +245,12 @@ void run(const Program& program, const Options& options) {
   std::vector<int> counts{options.repeat > 0 ? options.repeat : 1};
   if (options.repeat == 0 && enough > 1) counts.push_back(enough);
   Table table({"n",
-               {"products a GPU", "products"},
+               {"products per GPU", "products"},
                "way",
                {"time", "seconds"},
-               {"host's part of it", "telling_seconds"},
+               {"host calls", "host_seconds"},
                {"speed-up", "speed_up"},
-               {"traced: at work at once", "overlap_seconds"}});
+               {"overlap", "overlap_seconds"}});
   std::vector<Way> ways;
   for (const int times : counts) {
     ways = measure_ways(places, times);
@@ -282,7 +282,7 @@ int main(int argc, char** argv) {
       ->check(whole(1, int64_t{1} << 15));
   program.options()
       .add_option("--repeat", options.repeat,
-                  "products a GPU does (default: once, and then for 50 ms)")
+                  "products per GPU (default: one, and then as many as take 50 ms)")
       ->check(whole(1, 100000));
   return program.run(argc, argv, [&](const Program& p) { run(p, options); });
 }

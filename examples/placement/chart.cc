@@ -48,8 +48,8 @@ Piece legend(const std::vector<Memory>& contexts, double top) {
     x += svg::key_width(name);
   }
   s += svg::line(x + 2, y - 12, x + 2, y + 4, svg::kInk, 2.5);
-  s += svg::text(x + 14, y, "the step when nothing waits, and its spread", {.color = svg::kMuted});
-  x += 318;
+  s += svg::text(x + 14, y, "whole step and its spread", {.color = svg::kMuted});
+  x += 205;
   s += svg::line(x + 2, y - 12, x + 2, y + 4, kCompiled, 2.5);
   s += svg::text(x + 14, y, "compiled", {.color = svg::kMuted});
   return {s, y + 20 - top};
@@ -126,15 +126,15 @@ Piece timeline(const Trial& r, double longest_ms, double top, const std::string&
     const bool move = p.kind == Kind::move;
     const std::string where = move ? "moves" : to_string(p.where);
     const std::string color = move ? kMove : color_of(r.memory, p.where);
-    // "forward 2" is f2, "update" is u.
-    const std::string layer = p.kind == Kind::update ? "" : p.name.substr(p.name.rfind(' ') + 1);
+    // "2" for "forward 2" and "backward 2", "update" for "update".
+    const std::string label = p.name.substr(p.name.rfind(' ') + 1);
     for (size_t row = 0; row < rows.size(); ++row) {
       // The update is on all contexts.
       if (p.kind == Kind::update ? rows[row] == "moves" : rows[row] != where) continue;
       spans.push_back({.row = static_cast<int>(row),
                        .begin = seconds(at),
                        .end = seconds(at + p.ms),
-                       .label = move ? "" : p.name.substr(0, 1) + layer,
+                       .label = move ? "" : label,
                        .color = p.kind == Kind::backward ? svg::paler(color)
                                 : p.kind == Kind::update
                                     ? color_of(r.memory, Context::parse(rows[row]))
@@ -151,11 +151,9 @@ Piece timeline(const Trial& r, double longest_ms, double top, const std::string&
 
 // The note below the title; empty for real contexts.
 std::string caution(const std::vector<Memory>& contexts) {
-  const std::string mixed = mixture(contexts);
-  if (!mixed.empty()) return "Emulated GPUs. " + mixed;
-  for (const Memory& m : contexts)
-    if (examples::emulated(m.context)) return "Emulated GPUs, " + examples::times_note(m.context);
-  return "";
+  std::vector<Context> list;
+  for (const Memory& m : contexts) list.push_back(m.context);
+  return examples::emulation_note(list);
 }
 
 }  // namespace
@@ -170,8 +168,9 @@ std::string chart(const std::vector<Trial>& results, const Model& model) {
       {.color = svg::kMuted});
   double y = 92;
   if (const std::string note = caution(contexts); !note.empty()) {
-    s += svg::text(kLeft, 82, note, {.color = svg::kAmber, .weight = 600});
-    y += 22;
+    const auto [lines, height] = svg::paragraph(kLeft, 82, note, 120, svg::kAmber);
+    s += lines;
+    y += height + 2;
   }
   const auto add = [&](const Piece& part) {
     s += part.first;
@@ -181,14 +180,15 @@ std::string chart(const std::vector<Trial>& results, const Model& model) {
   add(bars(results, y));
   const double longest = std::max(parts_ms(results.front()), parts_ms(results.back()));
   if (results.size() == 1) {
-    add(timeline(results.front(), longest, y, "The only one:"));
+    add(timeline(results.front(), longest, y, "The only placement:"));
   } else {
     add(timeline(results.front(), longest, y, "The fastest:"));
     add(timeline(results.back(), longest, y, "The slowest:"));
   }
   add(svg::paragraph(kLeft, y,
-                     "f: forward, b: backward, by layer; u: the update, on all contexts.\n"
-                     "Each part waits for the one before, to be timed.\n"
+                     "Numbers are layers: forward in full color, backward in pale color. The "
+                     "update is on all contexts.\n"
+                     "Each part waits for the one before, because it is timed alone.\n"
                      "cpu(0) x2 > gpu(0): two layers on cpu(0), then one on gpu(0)."));
   return svg::page(kWidth, y + 12, s);
 }

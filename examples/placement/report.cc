@@ -35,34 +35,36 @@ std::string compare(const Trial& best, const Trial& other) {
   const double moves = other.move_ms() - best.move_ms();
   const double compute = other.compute_ms() - best.compute_ms();
   std::string s = fmt::format(
-      "  {}: {:.3f} ms, {:.3f} ms more. Part by part its {} ({}) take {:.3f} ms, {:+.3f} ms "
-      "against the fastest; its compute takes {:.3f} ms, {:+.3f} ms.\n",
+      "  {}: {:.3f} ms, {:.3f} ms more. With parts timed alone, its {} ({}) take {:.3f} ms, "
+      "{:+.3f} "
+      "ms against the fastest; its compute takes {:.3f} ms, {:+.3f} ms.\n",
       text(other.placement), other.step_ms, slower, examples::counted(other.moves(), "move"),
       kib(other.moved_bytes()), other.move_ms(), moves, other.compute_ms(), compute);
   if (moves + compute < slower / 2)
     return s +
-           "  Part by part the two are closer than step by step: something else used the machine, "
-           "or the order of the work matters. More --steps tell.\n";
-  return s + (moves > compute ? "  The moves make the difference.\n"
-                              : "  The compute makes the difference.\n");
+           "  The parts differ less than the whole steps: the machine was busy, or the order of "
+           "the "
+           "work matters. Try more --steps.\n";
+  return s + (moves > compute ? "  The difference comes from the moves.\n"
+                              : "  The difference comes from the compute.\n");
 }
 
 std::string nothing_compared(const Trial& only) {
   const bool choice = num_gpus() > 0;
-  return fmt::format("One placement, {}, {:.3f} ms a step: nothing was compared. {}\n",
+  return fmt::format("One placement, {}, {:.3f} ms per step: nothing to compare. {}\n",
                      text(only.placement), only.step_ms,
-                     choice ? "Name several --contexts, or a larger --limit."
-                            : "Several --contexts are needed: without GPUs, "
-                              "LOCUS_EMULATED_GPUS=2 "
-                              "LOCUS_EMULATED_LINK=\"h2d=55,d2h=55,peer=395,latency_us=8\" gives "
-                              "two, with times that are modelled.");
+                     choice
+                         ? "Name several --contexts, or a larger --limit."
+                         : "Give several --contexts. Without GPUs, LOCUS_EMULATED_GPUS=2 "
+                           "LOCUS_EMULATED_LINK=\"h2d=55,d2h=55,peer=395,latency_us=8\" emulates "
+                           "two with modelled times.");
 }
 
 // The fastest placement, and those within its spread.
 std::string best_text(const std::vector<Trial>& results) {
   const Trial& best = results.front();
-  std::string s = fmt::format("The fastest: {}, {:.3f} ± {:.3f} ms a step.\n", text(best.placement),
-                              best.step_ms, best.spread_ms);
+  std::string s = fmt::format("The fastest: {}, {:.3f} ± {:.3f} ms per step.\n",
+                              text(best.placement), best.step_ms, best.spread_ms);
   int ties = 0;
   const Trial* simplest = &best;
   double spread = 0;
@@ -74,8 +76,8 @@ std::string best_text(const std::vector<Trial>& results) {
   }
   if (ties == 1) return s;
   return s + fmt::format(
-                 "{} placements tie within the spread of their rounds, at most ± {:.3f} ms; of "
-                 "these the one with the fewest moves is {}, {:.3f} ms with {}.\n",
+                 "{} placements tie within their spreads, at most ± {:.3f} ms. The one with the "
+                 "fewest moves is {}, {:.3f} ms with {}.\n",
                  ties, spread, text(simplest->placement), simplest->step_ms,
                  examples::counted(simplest->moves(), "move"));
 }
@@ -85,13 +87,13 @@ std::string compiled_text(const std::vector<Trial>& results) {
   std::string s;
   if (const Trial* best = fastest_compiled(results))
     s = fmt::format(
-        "Recorded once and replayed, the fastest is {}: {:.3f} ms a step, {:.3f} as it runs; the "
-        "losses are the same to the last bit.\n",
+        "Compiled, the fastest is {}: {:.3f} ms per step instead of {:.3f} ms, with the same bits "
+        "in the losses.\n",
         text(best->placement), *best->compiled_ms, best->step_ms);
   const auto count =
       std::count_if(results.begin(), results.end(), [](const Trial& r) { return !r.compiled_ms; });
   if (const Trial* r = first(results, [](const Trial& x) { return !x.compiled_ms; }))
-    s += fmt::format("{} cannot be recorded, such as {}: {}.\n",
+    s += fmt::format("{} cannot be compiled, such as {}: {}.\n",
                      examples::counted(static_cast<double>(count), "placement"), text(r->placement),
                      r->not_compiled);
   return s;
@@ -141,17 +143,6 @@ examples::Table make_table(const std::vector<Trial>& results) {
   return table;
 }
 
-std::string mixture(const std::vector<Memory>& contexts) {
-  std::string modelled, others;
-  for (const Memory& m : contexts) {
-    std::string& list = context_info(m.context).modelled ? modelled : others;
-    list += (list.empty() ? "" : ", ") + to_string(m.context);
-  }
-  if (modelled.empty() || others.empty()) return "";
-  return fmt::format("Times on {} are modelled, those on {} are not: do not compare the two.",
-                     modelled, others);
-}
-
 std::string explanation(const std::vector<Trial>& results) {
   const Trial& best = results.front();
   if (results.size() == 1) return nothing_compared(best) + compiled_text(results);
@@ -159,7 +150,7 @@ std::string explanation(const std::vector<Trial>& results) {
       "cpu(0) x2 > gpu(0): two layers on cpu(0), then one on gpu(0).\n" + best_text(results);
   const auto against = [&](const char* title, const Trial& r) {
     if (tied(r, best)) {
-      s += fmt::format("{}: {}, {:.3f} ± {:.3f} ms, which ties with it.\n", title,
+      s += fmt::format("{}: {}, {:.3f} ± {:.3f} ms, within the spread of the fastest.\n", title,
                        text(r.placement), r.step_ms, r.spread_ms);
     } else {
       s += std::string(title) + ":\n" + compare(best, r);
@@ -173,11 +164,10 @@ std::string explanation(const std::vector<Trial>& results) {
             *r);
   against("The slowest", results.back());
   s += compiled_text(results);
-  const std::string mixed = mixture(best.memory);
-  if (!mixed.empty()) s += mixed + "\n";
   return s +
-         "Layers one after the other never compute at the same time, so a second context is worth "
-         "its moves only where it is faster, or where the memory of one is not enough.\n";
+         "The layers compute one after the other, so a second context is worth its moves only if "
+         "it "
+         "is faster, or if the memory of one is not enough.\n";
 }
 
 std::string timeline_csv(const Trial& result) {

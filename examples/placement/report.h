@@ -14,8 +14,6 @@ examples::Table make_table(const std::vector<Trial>& results);
 std::string explanation(const std::vector<Trial>& results);
 // Among results with at least this many changes of context; null if there is none.
 const Trial* fastest_compiled(const std::vector<Trial>& results, int least_changes = 0);
-// A warning if some of the contexts' times are modelled and others are not; else empty.
-std::string mixture(const std::vector<Memory>& contexts);
 std::string timeline_csv(const Trial& result);
 
 // An SVG page: bars of all results (of many: the first and the last), and timelines of the best and

@@ -34,10 +34,9 @@ void bars(Page& page, const std::vector<Result>& results) {
     page.body += svg::key(x, page.y, name, color);
     x += svg::key_width(name);
   }
-  page.body +=
-      svg::line(x + 4, page.y - 12, x + 4, page.y + 4, svg::kInk, 2.5) +
-      svg::text(x + 14, page.y, "measured, its spread, and by how much the prediction is off",
-                {.color = svg::kMuted});
+  page.body += svg::line(x + 4, page.y - 12, x + 4, page.y + 4, svg::kInk, 2.5) +
+               svg::text(x + 14, page.y, "measured, its spread, and the prediction's error",
+                         {.color = svg::kMuted});
   page.y += 22;
   const size_t shown = std::min(results.size(), kMostBars);
   double longest = 0;
@@ -106,7 +105,7 @@ svg::Span span(int row, double begin, double end, char what, int microbatch, boo
           begin,
           end,
           what == 'F' || what == 'B'
-              ? (numbered ? fmt::format("{}", microbatch) : std::string(1, what))
+              ? (numbered ? fmt::format("{}", microbatch) : std::string(name))
               : "",
           color_of(what),
           fmt::format("{}: {}", name, examples::time_text(end - begin))};
@@ -141,9 +140,8 @@ void timelines(Page& page, const Result& r) {
   page.body += svg::text(kLeft, page.y, fmt::format("{}: {}", l.kind(), r.plan.summary()),
                          {.size = 14, .weight = 600});
   page.y += 20;
-  page.body +=
-      svg::text(kLeft + 52, page.y, "predicted", {.color = svg::kMuted, .size = 12}) +
-      svg::text(kLeft + 502, page.y, "one that was traced", {.color = svg::kMuted, .size = 12});
+  page.body += svg::text(kLeft + 52, page.y, "predicted", {.color = svg::kMuted, .size = 12}) +
+               svg::text(kLeft + 502, page.y, "traced", {.color = svg::kMuted, .size = 12});
   page.y += 12;
   page.body += svg::timeline(kLeft, page.y, 430, 52, rows, predicted, longest) +
                svg::timeline(kLeft + 450, page.y, 430, 52, rows, measured, longest);
@@ -164,12 +162,11 @@ std::string picture(const std::vector<Result>& results, const std::string& title
   for (const auto& [name, what] : {std::pair{"forward", 'F'},
                                    {"backward", 'B'},
                                    {"sums", 'S'},
-                                   {"update (measured: with its sums)", 'U'}}) {
+                                   {"update (traced: with sums)", 'U'}}) {
     page.body += svg::key(x, page.y, name, color_of(what));
     x += svg::key_width(name);
   }
-  page.body += svg::text(x, page.y, "numbers: microbatches, of narrow bars behind them",
-                         {.color = svg::kMuted});
+  page.body += svg::text(x, page.y, "numbers: microbatches", {.color = svg::kMuted});
   page.y += 34;
   std::vector<std::string> seen;  // the best of each kind
   for (const Result& r : results) {
@@ -212,19 +209,18 @@ std::string picture(const std::vector<Prediction>& all, int64_t batch, const std
   constexpr double kTop = 110, kHeight = 340;
   const svg::Plot plot({100, kTop, 600, kHeight - 60}, {1, most, true}, {low, high, true});
   const std::string heading =
-      !base ? "samples a second"
-            : "samples a second, times those of one GPU" +
+      !base ? "samples per second"
+            : "samples per second, relative to one GPU" +
                   (base->layout.microbatches > 1 ? " (" + base->layout.summary() + ")" : "");
   std::string s = svg::text(100, kTop - 14, heading, {.color = svg::kMuted, .size = 12});
   for (double v = 1; v <= most; v *= step) s += plot.tick_at(v, fmt::format("{:.0f}", v));
   for (const double v : lines) s += plot.line_at(v, examples::count_text(v));
-  s += plot.title_below("GPUs, each with the same batch");
+  s += plot.title_below("GPUs, each with the same batch size");
   const svg::Plot::CurveStyle dashed{
       .color = svg::kMuted, .width = 1.5, .dots = false, .dashed = true};
   double y = kTop + 20;
   if (base)
-    s += plot.curve({{1, 1}, {most, most}}, dashed) +
-         svg::key(730, y, "n GPUs, n times as fast", dashed);
+    s += plot.curve({{1, 1}, {most, most}}, dashed) + svg::key(730, y, "linear speed-up", dashed);
   size_t i = 0;
   const char* const colors[] = {svg::kBlue, svg::kGreen, svg::kAmber, kHost};
   for (const auto& [kind, points] : kinds) {
@@ -232,7 +228,7 @@ std::string picture(const std::vector<Prediction>& all, int64_t batch, const std
     s += plot.curve(points, style) + svg::key(730, y += 30, kind, style);
   }
   return svg::figure({.title = title,
-                      .subtitle = "Predicted, not measured: by formulas, from the times of layers",
+                      .subtitle = "Predicted from the times of layers, not measured",
                       .body = s,
                       .explanation = explanation,
                       .top = kTop,

@@ -63,7 +63,7 @@ Machine Machine::parse(const std::string& text) {
              "\"; expected nvlink or ib (GB/s), latency or ib_latency (µs), memory (GB) or "
              "compute (times as fast as here), and a number");
     if (std::ranges::find(given, key) != given.end())
-      refuse("\"", entry, "\": ", key, " is there twice; expected each once");
+      refuse("\"", entry, "\": ", key, " is given twice; expected each once");
     given.push_back(key);
     const std::string number(trimmed(std::string_view(entry).substr(key.size())));
     const auto v = number_in<double>(number);

@@ -33,10 +33,11 @@ std::string why(const Prediction& p) {
                       : bound == "link"   ? p.link
                                           : p.host;
   const char* meaning =
-      bound == "compute"  ? "the busiest context computes all that time"
-      : bound == "bubble" ? "stages wait for each other: more microbatches, or evener stages, help"
-      : bound == "link"   ? "contexts wait for what crosses between them"
-                          : "contexts wait for the host to issue work: a compiled step helps";
+      bound == "compute" ? "the busiest context computes during this time"
+      : bound == "bubble"
+          ? "stages wait for each other; more microbatches or more equal stages help"
+      : bound == "link" ? "contexts wait for copies between them"
+                        : "contexts wait for the host to enqueue work; a compiled step helps";
   return fmt::format("Bound by {}, {:.0f} % of the predicted step: {}.", bound,
                      100 * part / p.seconds, meaning);
 }
@@ -87,21 +88,21 @@ std::string explanation(const std::vector<Result>& results) {
     if (!worst || errors.back() > std::abs(worst->error())) worst = &r;
   }
   std::string s =
-      fmt::format("The best plan, {}: {} a step", best.plan.summary(), ms(best.seconds()));
+      fmt::format("Best plan: {}, {} per step", best.plan.summary(), ms(best.seconds()));
   if (best.measured > 0)
     s += fmt::format(" ± {}, predicted {}", ms(best.spread), ms(best.predicted.seconds));
   if (one && one != &best)
     s += fmt::format("; {:.2f} times as fast as {}", one->seconds() / best.seconds(),
                      one->plan.summary());
   s += ".\n" + why(best.predicted) + "\n";
-  if (!worst) return s + "None was run.\n";
+  if (!worst) return s + "No plan was run.\n";
   if (predicted == &best)
-    s += "It is also the one that is predicted to be the fastest.\n";
+    s += "The prediction ranked this plan first, too.\n";
   else if (predicted->measured > 0)
-    s += fmt::format("Predicted to be the fastest was {}, {}: {:.1f} % slower than the best.\n",
+    s += fmt::format("The prediction ranked {} first: {}, {:.1f} % slower than the best.\n",
                      predicted->plan.summary(), ms(predicted->measured),
                      100 * (predicted->measured / best.measured - 1));
-  s += fmt::format("Predictions are off by {:.1f} % in the median and {:.1f} % at most ({}).\n",
+  s += fmt::format("Error of the predictions: {:.1f} % in the median, at most {:.1f} % ({}).\n",
                    100 * median(errors), 100 * std::abs(worst->error()), worst->plan.summary());
   if (results.size() == errors.size()) return s;
   return s + fmt::format("{} not run.\n",
@@ -127,7 +128,7 @@ Table table_of(const std::vector<Prediction>& all, int64_t batch, Context where)
                {"bubble %", "bubble_seconds"},
                {"link %", "link_seconds"},
                {"host %", "host_seconds"},
-               {"MiB a GPU", "held_bytes"}});
+               {"MiB per GPU", "held_bytes"}});
   for (const Prediction& p : all) {
     const double n = p.layout.devices();
     table.add({fmt::format("{:.0f}", n), p.layout.kind(), p.layout.summary(), ms_cell(p.seconds),
@@ -146,36 +147,37 @@ std::string explanation(const std::vector<Prediction>& all, const Machine& machi
   for (const Prediction& p : all)
     if (!best || p.layout.devices() > best->layout.devices()) best = &p;
   const double n = best->layout.devices();
-  std::string s =
-      n == 1 ? fmt::format("On one GPU, with {}, ", counted(static_cast<double>(batch), "sample"))
-             : fmt::format("On {}{:.0f} GPUs, {} each, ", n == machine.devices() ? "all " : "", n,
-                           counted(static_cast<double>(batch), "sample"));
-  s += fmt::format("{} is the best: {} a step", best->layout.summary(), ms(best->seconds));
+  std::string s = fmt::format("On {}{}, with {} each: the best plan is {}, {} per step",
+                              n == machine.devices() && n > 1 ? "all " : "", counted(n, "GPU"),
+                              counted(static_cast<double>(batch), "sample"), best->layout.summary(),
+                              ms(best->seconds));
   if (const Prediction* const base = base_of(all); base == best) {
     s += ". ";
   } else if (!base) {
-    s += ". One GPU cannot hold it, so that there is nothing to compare with. ";
+    s += ". One GPU cannot hold the model, so there is no speed-up. ";
   } else {
-    s += fmt::format(", {:.2f} times what one GPU does", n * base->seconds / best->seconds);
+    s += fmt::format(", {:.2f} times the samples per second of one GPU",
+                     n * base->seconds / best->seconds);
     if (base->layout.microbatches > 1)
       s += fmt::format(", whose best plan is {} ({})", base->layout.summary(), ms(base->seconds));
     s += ". ";
     if (base->layout.microbatches > 1 && best->layout.stages() == 1 && best->layout.cut == 1)
-      s += fmt::format("Its batch in one piece computes for {}. ", ms(best->compute));
+      s += fmt::format("The whole batch in one piece computes for {}. ", ms(best->compute));
     if (std::ranges::any_of(all, [&](const Prediction& p) { return p.seconds < base->seconds; }))
-      s += "Plans are above n times as fast where parts of layers, for the samples of all, take "
-           "a GPU less than whole layers for its own. ";
+      s +=
+          "Some speed-ups exceed n: parts of layers on the samples of all GPUs take less time than "
+          "whole layers on the samples of one. ";
   }
   s += why(*best);
-  s += fmt::format(" The layers were timed on {}; a GPU is taken to compute them {}",
+  s += fmt::format(" The layers were timed on {}; a GPU of the machine computes them {}",
                    describe(where),
                    machine.compute > 0 ? fmt::format("{:g} times as fast", machine.compute)
                                        : std::string("as fast"));
-  if (!real_gpu(where)) s += ", and what its host takes to enqueue them is left out";
+  if (!real_gpu(where)) s += ". The time of its host to enqueue them is left out";
   if (n == 1) return s + ".";
-  s += fmt::format("; links are taken to be of {:g} GB/s within a host", machine.nvlink);
-  if (machine.hosts > 1) s += fmt::format(" and {:g} between hosts", machine.ib);
-  return s + ", by the formulas of planning/cost.h.";
+  s += fmt::format(". Links have {:g} GB/s within a host", machine.nvlink);
+  if (machine.hosts > 1) s += fmt::format(" and {:g} GB/s between hosts", machine.ib);
+  return s + ", with the formulas of planning/cost.h.";
 }
 
 }  // namespace planning

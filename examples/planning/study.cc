@@ -41,7 +41,7 @@ void run(const Model& model, const Options& o, const std::function<void()>& afte
   const auto plans = std::ranges::count(results, "", &Result::not_run);
   for (int round = 0; round < rounds; ++round) {
     const std::string where = fmt::format("round {} of {}", round + 1, rounds);
-    status.stage(fmt::format("{} over {}, then what they are predicted from", where,
+    status.stage(fmt::format("{} over {}, then over their layers", where,
                              counted(static_cast<double>(plans), "plan")));
     int ran = 0;
     for (Result& r : results) {
@@ -121,7 +121,7 @@ void choose(std::vector<Result>& results, Context c, double room, size_t limit) 
   }
   sort(results);
   if (!results[0].fits)
-    throw OutOfMemory("no plan fits: that of least memory needs ",
+    throw OutOfMemory("no plan fits: the one that needs the least memory needs ",
                       si_text(held(*std::ranges::min_element(results, {}, held)), "B"),
                       " of a context that has ", si_text(room, "B"),
                       "; give more --contexts or a smaller --batch-size", more_memory(c));
@@ -139,7 +139,7 @@ void study(const Program& program, const Options& o) {
     if (k > 1) what.cuts.push_back(k);
   Status status;
   status.stage(n > 1 ? fmt::format("timing links between {}", counted(n, "context"))
-                     : "timing what waiting takes");
+                     : "timing waits");
   MeasuredLinks links(contexts);
   what.begins = [&](const std::string& s) { status.stage(s); };
   const auto measure_all = [&] {
@@ -175,12 +175,11 @@ void study(const Program& program, const Options& o) {
   const Table table = table_of(results);
   fmt::print("{}\n{}", table.aligned(), explanation(results));
   program.write("plans.csv", table.csv());
-  program.write(
-      "plans.svg",
-      picture(results,
-              fmt::format("How should {} train on {}? A step of {} samples", o.model,
-                          counted(n, "context"), o.batch),
-              program.conditions(contexts, "of the medians of each round, the lower quartile")));
+  program.write("plans.svg",
+                picture(results,
+                        fmt::format("How should {} train on {}? A step of {} samples", o.model,
+                                    counted(n, "context"), o.batch),
+                        program.conditions(contexts, "lower quartile of medians per round")));
   if (o.write_plan.empty()) return;
   results[0].plan.save(o.write_plan);
   fmt::print("wrote {}\n", o.write_plan);

@@ -48,22 +48,17 @@ std::string explain(const Result& r) {
   const double ratio = r.transposed / r.straight;
   const std::string n = count_text(static_cast<double>(r.n));
   std::string s = fmt::format(
-      "On {} reshape and T take {}{}. Times 2 takes {} transposed and {} straight: {}. ",
+      "On {}, reshape and T take {}{}. The product takes {} transposed and {} straight: {}. ",
       to_string(r.context), time_text(r.views),
       r.n == kRows ? ""
                    : fmt::format(" for {} numbers and {} for 1,000", n, time_text(r.few_views)),
       time_text(r.transposed), time_text(r.straight),
-      ratio > 0.85 && ratio < 1.15 ? "the order does not matter, as the result keeps it"
+      ratio > 0.85 && ratio < 1.15 ? "the order does not matter, because the result keeps it"
                                    : fmt::format("{:.2f} times as long", ratio));
-  return s +
-         (r.transposed > 5 * r.few
-              ? fmt::format("For 1,000 numbers it is {}: at n most of it is reading and writing. ",
-                            time_text(r.few))
-          : r.n == kRows
-              ? "At this n that is the price of a call: GB/s say nothing of the memory. "
-              : fmt::format("For 1,000 numbers it is {}: at n much of it is the price of a "
-                            "call, so GB/s say little of the memory. ",
-                            time_text(r.few)));
+  if (r.n == kRows) return s + "At this size most of it is the cost of a call, not of memory. ";
+  return s + fmt::format(
+                 "For 1,000 numbers it takes {}: for {} {} the cost of memory. ", time_text(r.few),
+                 n, r.transposed > 5 * r.few ? "most of the time is" : "little of the time is");
 }
 
 void run(const Program& program, int64_t size) {
@@ -89,7 +84,7 @@ void run(const Program& program, int64_t size) {
       bars.push_back({to_string(c) + ": " + part, t.median,
                       moved > 0 ? time_text(t.median) + ", " + si_text(moved / t.median, "B/s")
                                 : time_text(t.median),
-                      part == "all" ? svg::kBlue : svg::kPaleBlue});
+                      part == "everything" ? svg::kBlue : svg::kPaleBlue});
       return t;
     };
     add("arange", bytes, [&] {
@@ -97,11 +92,11 @@ void run(const Program& program, int64_t size) {
       line.wait_to_read();
     });
     r.views = add("reshape, T", 0, [&] { view = line.reshape({kRows, -1}).T(); }).median;
-    r.straight = add("straight times 2", 2 * bytes, [&] {
+    r.straight = add("times 2, straight", 2 * bytes, [&] {
                    result = line * 2;
                    result.wait_to_read();
                  }).median;
-    r.transposed = add("times 2", 2 * bytes, [&] {
+    r.transposed = add("times 2, transposed", 2 * bytes, [&] {
                      result = view * 2;
                      result.wait_to_read();
                    }).median;
@@ -111,7 +106,7 @@ void run(const Program& program, int64_t size) {
               result = few_view * 2;
               result.wait_to_read();
             }).median;
-    const Timing whole = add("all", 3 * bytes, [&] {
+    const Timing whole = add("everything", 3 * bytes, [&] {
       result = arange(static_cast<double>(n), c).reshape({kRows, -1}).T() * 2;
       result.wait_to_read();
     });
@@ -128,10 +123,11 @@ void run(const Program& program, int64_t size) {
           .list = contexts,
           .label_width = 180,
           .bars = bars,
-          .explanation = "arange writes n numbers and the product reads and writes them once more; "
-                         "reshape and T only describe the same memory anew. " +
-                         explanation +
-                         (sizes.size() > 1 ? "Sizes differ by context: compare GB/s." : "")});
+          .explanation =
+              "arange writes n numbers, and the product reads and writes them. reshape and T "
+              "are views of the same memory. " +
+              explanation +
+              (sizes.size() > 1 ? "The sizes differ between contexts: compare GB/s." : "")});
 }
 
 }  // namespace

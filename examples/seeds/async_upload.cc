@@ -1,9 +1,10 @@
 // Uploads one array while the GPU computes on another, in three ways:
-//   two streams as often printed   both uploads are on the first stream, so each waits for
-//                                  everything before it; nothing overlaps
-//   two streams, mended            the second array is uploaded on the second stream
-//   plain copies                   x.copyto(gpu, {.blocking = false}): uploads have a separate
-//                                  stream; a user of an array waits only for that array
+//   both uploads on one stream            a common mistake: each waits for everything before it,
+//   and
+//                                         nothing overlaps
+//   the second upload on its own stream   overlaps with the first computation
+//   non-blocking copies                   x.copyto(gpu, {.blocking = false}): uploads have a
+//                                         separate stream; a user of an array waits for that array
 // The program can go on during an upload only from page-locked memory (cpu_pinned).
 //   async_upload --out out
 #include <algorithm>
@@ -40,7 +41,7 @@ struct Way {
   std::function<void()> run, check;
   std::vector<double> times = {};  // one per round
   double seconds = 0;              // median of `times`
-  double hidden = 0, scatter = 0;  // time saved against the first way: median, spread
+  double saved = 0, spread = 0;    // time saved against the first way: median, spread
 };
 
 class Upload {
@@ -68,21 +69,21 @@ class Upload {
   }
 
   // The second upload waits for the first array's computation.
-  void as_printed(const Work& work) {
+  void one_stream(const Work& work) {
     upload_on(stream1_, pinned1_, on_first_);
     y1_ = compute_on(stream1_, on_first_, work);
     upload_on(stream1_, pinned2_, on_first_too_);
     y2_ = compute_on(stream1_, on_first_too_, work);
     finish();
   }
-  void mended(const Work& work) {
+  void two_streams(const Work& work) {
     upload_on(stream1_, pinned1_, on_first_);
     y1_ = compute_on(stream1_, on_first_, work);
     upload_on(stream2_, pinned2_, on_second_);
     y2_ = compute_on(stream1_, on_second_, work);  // waits for the upload by itself
     finish();
   }
-  void plain(const Work& work) {
+  void non_blocking(const Work& work) {
     const Tensor x1 = pinned1_.copyto(context_, {.blocking = false});
     y1_ = compute(x1, work);
     const Tensor x2 = pinned2_.copyto(context_, {.blocking = false});
@@ -145,57 +146,55 @@ void measure_ways(std::vector<Way>& ways) {
   }
   for (Way& w : ways) {
     w.seconds = median(w.times);
-    std::vector<double> hidden;
-    for (size_t i = 0; i < w.times.size(); ++i) hidden.push_back(ways[0].times[i] - w.times[i]);
-    std::sort(hidden.begin(), hidden.end());
-    w.hidden = median(hidden);
+    std::vector<double> saved;
+    for (size_t i = 0; i < w.times.size(); ++i) saved.push_back(ways[0].times[i] - w.times[i]);
+    std::sort(saved.begin(), saved.end());
+    w.saved = median(saved);
     // Of the middle half of the rounds.
-    w.scatter = hidden[hidden.size() * 3 / 4] - hidden[hidden.size() / 4];
+    w.spread = saved[saved.size() * 3 / 4] - saved[saved.size() / 4];
   }
 }
 
 // Whether the spread is small enough to tell the result.
 bool shows(const Way& w, double most) {
-  return w.scatter <= most && w.hidden <= most + w.scatter && w.hidden >= -w.scatter;
+  return w.spread <= most && w.saved <= most + w.spread && w.saved >= -w.spread;
 }
 
 std::string result(const Way& w, double most) {
   if (shows(w, most)) {
-    if (w.hidden <= w.scatter / 2) return "which hid nothing";
-    return fmt::format("which hid {} ± {}", time_text(w.hidden), time_text(w.scatter / 2));
+    if (w.saved <= w.spread / 2) return "which saved nothing";
+    return fmt::format("which saved {} ± {}", time_text(w.saved), time_text(w.spread / 2));
   }
-  if (w.scatter > most)
+  if (w.spread > most)
     return fmt::format(
-        "and this run cannot show what it hid: the scatter, {}, is larger than what could be "
-        "hidden",
-        time_text(w.scatter));
-  return fmt::format("and this run cannot show what it hid: {} {} is more than uploads explain",
-                     time_text(std::abs(w.hidden)), w.hidden > 0 ? "less" : "more");
+        "and this run cannot show what it saved: the spread, {}, is larger than what can be saved",
+        time_text(w.spread));
+  return fmt::format("and this run cannot show what it saved: {} {} cannot come from uploads",
+                     time_text(std::abs(w.saved)), w.saved > 0 ? "less" : "more");
 }
 
 std::string explain(const std::vector<Way>& ways, Context c, double bytes) {
   const double upload = ways[3].seconds, computing = ways[4].seconds;
   const double most = std::min(upload, computing);
   std::string s = fmt::format(
-      "An upload of {} takes {} ({}) and the computation on it {}; there are two of each. With "
-      "both uploads on one stream all four follow each other: {}. Mended, the second upload can "
-      "run while the first array is computed on, which hides at most {}; it took {}, {}. Plain "
-      "copies need no stream in the program; they took {}, {}.",
+      "An upload of {} takes {} ({}), and the computation on it {}. There are two of each. With "
+      "both uploads on one stream, all four run one after the other: {}. With the second upload on "
+      "its own stream, it can run while the first array is computed on. This can save at most {}; "
+      "it took {}, {}. Non-blocking copies need no streams in the program; they took {}, {}.",
       si_text(bytes, "B"), time_text(upload), si_text(bytes / upload, "B/s"), time_text(computing),
       time_text(ways[0].seconds), time_text(most), time_text(ways[1].seconds),
       result(ways[1], most), time_text(ways[2].seconds), result(ways[2], most));
   if (context_info(c).modelled) {
-    s += " The GPU is emulated and its times modelled.";
     const double link = locus::emulated::link_model()->h2d * 1e9;
     if (bytes / upload < 0.7 * link && upload > 1e-4)
       s += fmt::format(
-          " But uploads are slower than the {} of its link: they take this machine's memory, which "
-          "two at once share. A slower link, LOCUS_EMULATED_LINK=\"h2d=4\", is modelled better.",
+          " Uploads are slower than the modelled link ({}), because two of them share this "
+          "machine's "
+          "memory. A slower link, such as LOCUS_EMULATED_LINK=\"h2d=4\", is modelled better.",
           si_text(link, "B/s"));
   } else if (examples::emulated(c)) {
-    s +=
-        " Copies and computation of an emulated GPU share this machine's cores, so this run cannot "
-        "show what a real one gains; with LOCUS_EMULATED_LINK=\"h2d=4\" it models one.";
+    s += " Copies and computation share this machine's cores here, so this run cannot show what a "
+         "real GPU gains.";
   }
   return s;
 }
@@ -213,33 +212,33 @@ void run(const Program& program, int64_t size) {
   const int64_t n = size > 0 ? size : examples::emulated(c) ? 4'000'000 : 64'000'000;
   Upload u(c, n);
   const double start = now();
-  u.as_printed({n, 1});
+  u.one_stream({n, 1});
   fmt::print("First use, not in the table: {}\n\n", time_text(now() - start));
   const Work work = work_for(u, n);
   const auto way = [&](const std::string& name, void (Upload::*run)(const Work&)) {
     return Way{name, [&u, run, &work] { (u.*run)(work); },
                [&u, name, &work] { u.check(name, work); }};
   };
-  std::vector<Way> ways{way("both uploads on one stream, as printed", &Upload::as_printed),
-                        way("the second on its own stream, mended", &Upload::mended),
-                        way("plain non-blocking copies", &Upload::plain),
+  std::vector<Way> ways{way("both uploads on one stream", &Upload::one_stream),
+                        way("the second upload on its own stream", &Upload::two_streams),
+                        way("non-blocking copies", &Upload::non_blocking),
                         {"one upload alone", [&] { u.upload_one(); }, [] {}},
                         {"one computation alone", [&] { u.compute_one(work); }, [] {}}};
   measure_ways(ways);
   const double most = std::min(ways[3].seconds, ways[4].seconds);
   Table table({"way",
                {"time", "seconds"},
-               {"hidden", "hidden_seconds"},
-               {"scatter", "scatter_seconds"},
-               {"of what can be hidden", "share"}});
+               {"saved", "saved_seconds"},
+               {"spread", "spread_seconds"},
+               {"share of overlap", "share"}});
   std::vector<svg::Bar> bars;
   for (const Way& w : ways) {
     const bool compared = &w == &ways[1] || &w == &ways[2];
-    const double share = std::max(0.0, w.hidden / most);
+    const double share = std::max(0.0, w.saved / most);
     const Cell none("-", "");
-    const Cell hidden(w.hidden > 0 ? time_text(w.hidden) : "0 s", fmt::format("{:.6g}", w.hidden));
-    table.add({w.name, time_cell(w.seconds), compared ? hidden : none,
-               compared ? time_cell(w.scatter) : none,
+    const Cell saved(w.saved > 0 ? time_text(w.saved) : "0 s", fmt::format("{:.6g}", w.saved));
+    table.add({w.name, time_cell(w.seconds), compared ? saved : none,
+               compared ? time_cell(w.spread) : none,
                !compared || !shows(w, most)
                    ? none
                    : Cell(fmt::format("{:.0f} %", 100 * share), fmt::format("{:.3f}", share))},

@@ -41,8 +41,7 @@ void run(const Program& program, int64_t size) {
   const Timing call = measure([&] { sum = on_x + on_y; });
   const Timing down = measure([&] { back = sum.copyto(cpu()); });
   const Timing host = measure([&] { x + y; });
-  if (!all(back == x + y).item<bool>())
-    throw std::runtime_error("the sum that came back differs from the CPU's");
+  if (!all(back == x + y).item<bool>()) throw std::runtime_error("the sum differs from the CPU's");
 
   const std::string where = to_string(c);
   std::vector<Part> parts{
@@ -62,28 +61,27 @@ void run(const Program& program, int64_t size) {
                     time_text(p.seconds) + ", " + si_text(p.bytes / p.seconds, "B/s"), p.color});
   }
   fmt::print("{}\n", table.aligned());
-  std::string s = fmt::format("The addition itself takes {}. ", time_text(add.median));
+  std::string s = fmt::format("The addition takes {}. ", time_text(add.median));
   if (!is_host(c))
     s += fmt::format("Its call returns after {}{}. ", time_text(call.median),
                      call.median < 0.8 * add.median
-                         ? ": timed without a wait, that is all one sees"
-                         : ", so this run does not show how wrong a time without a wait can be");
-  const double journey = up.median + add.median + down.median;
-  const double times = journey / host.median;
+                         ? ", which is all that a clock without a wait shows"
+                         : ", so this run does not show the error of a clock without a wait");
+  const double whole = up.median + add.median + down.median;
+  const double times = whole / host.median;
   if (is_host(c)) {
-    s += "All of it is on the CPU here, so this run cannot show what a journey to a GPU costs.";
+    s += "Everything is on the CPU here, so this run cannot show what copies to a GPU cost.";
   } else {
     s += fmt::format(
-        "With the journey there and back it is {}, {:.1f} times what cpu(0) needs where "
-        "the vectors are: ",
-        time_text(journey), times);
-    s += times > 1
-             ? "one addition is not worth a journey, but what stays on " + where + " pays it once."
-             : "in this run the journey is worth it.";
+        "With the copies in both directions it takes {}, {:.1f} times as long as on cpu(0), where "
+        "the vectors are. ",
+        time_text(whole), times);
+    s += times > 1 ? "One addition is not worth the copies; data that stay on " + where +
+                         " are copied once."
+                   : "In this run the copies are worth it.";
   }
-  s += fmt::format(
-      " First use, not in the table: {}. The sum that came back is the CPU's, bit for bit.",
-      time_text(up.first));
+  s += fmt::format(" First use, not in the table: {}. The sum has the same bits as the CPU's.",
+                   time_text(up.first));
   program.finish(table,
                  Program::Bars{.title = fmt::format("Adding two vectors of {} numbers on {}",
                                                     count_text(static_cast<double>(n)), where),

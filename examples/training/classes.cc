@@ -202,7 +202,7 @@ std::vector<Prediction> pick(nn::Block& net, const data::Dataset& test, Context 
 Strip digits_strip(nn::Block& net, const data::Dataset& test, Context c) {
   using namespace examples::svg;
   constexpr double kSize = 58, kGap = 21.8;
-  Strip strip{"Test digits, and what the network says", "", 106};
+  Strip strip{"Test digits and the network's answers", "", 106};
   double x = 0;
   for (const Prediction& p : pick(net, test, c)) {
     const bool right = p.label == p.guess;
@@ -235,7 +235,7 @@ Strip confusion_strip(nn::Block& net, const data::Dataset& test, Context c,
   }
   constexpr double kCell = 30, kNames = 110;
   const double wide = 720. / static_cast<double>(std::max<size_t>(n, 10));  // of a name
-  Strip strip{"Test images: what they are (rows), and what the network says", "",
+  Strip strip{"Test images: classes (rows) and the network's answers (columns)", "",
               kCell * static_cast<double>(n) + 60};
   for (size_t row = 0; row < n; ++row) {
     const double y = 26 + kCell * static_cast<double>(row);

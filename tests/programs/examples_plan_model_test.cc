@@ -41,7 +41,7 @@ TEST(PlanMachine, IsRead) {
         << text;
   EXPECT_EQ(
       message_of<FormatError>([] { Machine::parse("2x2 h200, ib 3, nvlink 10, ib 3"); }),
-      "machine \"2x2 h200, ib 3, nvlink 10, ib 3\": \"ib 3\": ib is there twice; expected each "
+      "machine \"2x2 h200, ib 3, nvlink 10, ib 3\": \"ib 3\": ib is given twice; expected each "
       "once");
 }
 

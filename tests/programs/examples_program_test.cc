@@ -38,7 +38,7 @@ std::string contexts_of(RunsOn runs_on, std::string contexts) {
 
 TEST(Program, RefusesContextsItWouldNotUse) {
   EXPECT_EQ(contexts_of(RunsOn::cpu_and_gpu, "cpu(0),cpu(1),cpu"),
-            "--contexts: cpu(0) is there twice; expected each once");
+            "--contexts: cpu(0) is given twice; expected each once");
   EXPECT_EQ(contexts_of(RunsOn::cpu_and_gpu, " cpu(0) , cpu(1)"), "cpu(0);cpu(1);");
   EXPECT_EQ(contexts_of(RunsOn::one, "cpu(1)"), "cpu(1);");
   EXPECT_EQ(contexts_of(RunsOn::one, "cpu(0),cpu(1)"),
