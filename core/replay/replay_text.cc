@@ -18,17 +18,29 @@ size_t moved(const ReplayCall& call) {
   return sum;
 }
 
-std::string operands(const ReplayCall& call) {
-  constexpr size_t kMost = 8;
-  if (!call.op) return text_of(call.from, " to ", call.to);
+// "f32(2,3) x2 f32(3,)": the types of views, with equal neighbours counted.
+std::string types(const std::vector<View>& views, size_t begin, size_t end) {
+  constexpr int kMost = 16;
   std::string text;
-  for (size_t i = 0; i < call.views.size(); ++i) {
-    if (i == kMost) return text + text_of(" and ", call.views.size() - kMost, " more");
-    if (static_cast<int>(i) == call.n_in) text += " > ";
-    const Meta& m = call.views[i].meta;
-    text += text_of(i == 0 || static_cast<int>(i) == call.n_in ? "" : " ", name(m.dtype), Shape(m));
+  int shown = 0;
+  for (size_t i = begin; i < end; ++shown) {
+    const std::string type = text_of(name(views[i].meta.dtype), Shape(views[i].meta));
+    size_t same = i;
+    while (same < end && type == text_of(name(views[same].meta.dtype), Shape(views[same].meta)))
+      ++same;
+    if (shown == kMost) return text + text_of(" and ", end - i, " more");
+    text += (i == begin ? "" : " ") + type + (same - i > 1 ? text_of(" x", same - i) : "");
+    i = same;
   }
   return text;
+}
+
+std::string operands(const ReplayCall& call) {
+  if (!call.op) return text_of(call.from, " to ", call.to);
+  const auto n_in = static_cast<size_t>(call.n_in);
+  const std::string reads = types(call.views, 0, n_in);
+  if (n_in == call.views.size()) return reads;
+  return reads + " > " + types(call.views, n_in, call.views.size());
 }
 
 std::string joined(const std::vector<int>& numbers) {
