@@ -159,7 +159,7 @@ std::string picture(const Results& results, double top, double height) {
   double highest = most;
   for (const auto& way : results)
     for (const Result& r : way) highest = std::max(highest, r.speed_up);
-  const svg::Plot plot({100, top, 560, height - 60}, {1, std::max(most, 2.)}, {0, highest});
+  const svg::Plot plot({100, top, 520, height - 60}, {1, std::max(most, 2.)}, {0, highest});
   std::string s = svg::text(100, top - 14, "images per second, relative to one context",
                             {.color = svg::kMuted, .size = 12});
   const int step = highest > 8 ? 2 : 1;
@@ -175,17 +175,17 @@ std::string picture(const Results& results, double top, double height) {
       .color = svg::kMuted, .width = 1.5, .dots = false, .dashed = true};
   s += plot.curve(ideal, dashed);
   double y = top + 20;
-  s += svg::key(700, y, "linear speed-up", dashed);
+  s += svg::key(660, y, "linear speed-up", dashed);
   for (size_t w = 0; w < results.size(); ++w) {
     const svg::Plot::CurveStyle style{.color = kWays[w].color};
     svg::Points points;
     for (size_t n = 0; n < results[w].size(); ++n)
       points.emplace_back(static_cast<double>(n + 1), results[w][n].speed_up);
     s += plot.curve(points, style);
-    s += svg::key(700, y += 44, kWays[w].name, style);
-    s += svg::text(740, y + 18,
-                   fmt::format("on {}: {} per step, speed-up {:.2f}", results[w].size(),
-                               time_text(results[w].back().seconds), results[w].back().speed_up),
+    s += svg::key(660, y += 44, kWays[w].name, style);
+    s += svg::text(696, y + 18,
+                   fmt::format("{} per step, speed-up {:.2f}", time_text(results[w].back().seconds),
+                               results[w].back().speed_up),
                    {.color = svg::kMuted, .size = 12});
   }
   return s;

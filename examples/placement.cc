@@ -10,7 +10,7 @@
 // Without GPUs: LOCUS_EMULATED_GPUS=2 LOCUS_EMULATED_LINK="h2d=55,d2h=55,peer=395,latency_us=8"
 #include <algorithm>
 #include <cmath>
-#include <iostream>
+#include <cstdio>
 
 #include <fmt/format.h>
 #include <locus/locus.h>
@@ -19,6 +19,7 @@
 #include "common/measure.h"
 #include "common/program.h"
 #include "common/status.h"
+#include "common/wrap.h"
 #include "placement/lab.h"
 #include "placement/report.h"
 #include "planning/study.h"
@@ -84,16 +85,16 @@ void run(const examples::Program& program, const Options& o) {
   const double possible =
       std::pow(static_cast<double>(contexts.size()), static_cast<double>(o.model.layers()));
   const auto contexts_count = static_cast<double>(contexts.size());
-  std::cout << fmt::format("{} on {}: {}", examples::counted(o.model.layers(), "layer"),
-                           examples::counted(contexts_count, "context"),
-                           examples::counted(possible, "placement"));
+  std::string about = fmt::format("{} on {}: {}", examples::counted(o.model.layers(), "layer"),
+                                  examples::counted(contexts_count, "context"),
+                                  examples::counted(possible, "placement"));
   if (static_cast<double>(all.size()) < possible)
-    std::cout << fmt::format(
-        ", {} of them measured: those whose context changes least often, up to {} from layer "
-        "to layer. Left out by --limit {}: {:.0f}",
-        all.size(), examples::counted(changes(all.back()), "time"), o.limit,
-        possible - static_cast<double>(all.size()));
-  std::cout << "\n\n" << std::flush;
+    about += fmt::format(
+        ". The program measures the {} with the fewest changes of context between layers (at most "
+        "{}), and leaves out {:.0f} (--limit {}).",
+        all.size(), changes(all.back()), possible - static_cast<double>(all.size()), o.limit);
+  examples::print_text(about + "\n\n");
+  std::fflush(stdout);
 
   std::vector<std::vector<Trial>> trials(all.size());
   examples::Status status;
@@ -117,7 +118,8 @@ void run(const examples::Program& program, const Options& o) {
   std::stable_sort(results.begin(), results.end(),
                    [](const Trial& a, const Trial& b) { return a.step_ms < b.step_ms; });
   const examples::Table table = make_table(results);
-  std::cout << table.aligned() << '\n' << explanation(results) << std::flush;
+  fmt::print("{}\n", table.aligned());
+  examples::print_text(explanation(results));
   program.write("placements.csv", table.csv());
   if (results.size() > 1) {
     program.write("fastest.csv", timeline_csv(results.front()));

@@ -3,6 +3,7 @@
 // For each number of contexts it prints the time of a step, the bytes moved, and the parameters on
 // each context.
 #include <algorithm>
+#include <cmath>
 #include <functional>
 
 #include <fmt/format.h>
@@ -95,7 +96,7 @@ std::string plot(double left, const std::string& title, const std::vector<Run>& 
                  const auto& measured, const auto& expected, const char* dashes, double step,
                  const std::function<std::string(double)>& text) {
   constexpr double kTop = 150, kWidth = 330, kHeight = 210;
-  double high = step;
+  double high = 0;
   for (const Run& r : runs) high = std::max({high, measured(r), expected(r)});
   const double last = std::max(2, runs.back().n);
   const svg::Plot p({left, kTop, kWidth, kHeight}, {.low = 1, .high = last},
@@ -117,9 +118,10 @@ std::string plot(double left, const std::string& title, const std::vector<Run>& 
 
 // A round step that leaves at most five lines.
 double round_step(double high) {
-  double step = 1;
-  while (step * 5 < high) step *= step * 2 >= high / 5 ? 2 : step * 5 >= high / 5 ? 5 : 10;
-  return step;
+  const double power = std::pow(10, std::floor(std::log10(high / 5)));
+  for (const double m : {1., 2., 5.})
+    if (m * power * 5 >= high) return m * power;
+  return 10 * power;
 }
 
 std::string picture(const std::vector<Run>& runs) {

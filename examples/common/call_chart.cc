@@ -7,6 +7,7 @@
 
 #include "common/measure.h"
 #include "common/svg.h"
+#include "common/wrap.h"
 
 namespace examples {
 
@@ -18,23 +19,11 @@ constexpr double kWidth = 1200, kLeft = 40, kRight = 40;
 constexpr double kBox = 34, kRow = 58;
 constexpr double kLine = 19;     // of the list
 constexpr size_t kListed = 100;  // the most calls listed
+constexpr size_t kWrapped = 160,
+                 kOperands = 40;  // characters of a line across the page, of operands
 
 size_t at(int i) { return static_cast<size_t>(i); }
 double seconds(double us) { return us * 1e-6; }
-
-// "reads > writes" in at most kOperands characters. Shortens the reads first; they keep kReads
-// characters.
-std::string shortened(const std::string& operands) {
-  constexpr size_t kOperands = 34, kReads = 8;
-  if (operands.size() <= kOperands) return operands;
-  const size_t arrow = operands.find(" > ");
-  if (arrow == std::string::npos) return operands.substr(0, kOperands - 1) + "…";
-  std::string writes = operands.substr(arrow);
-  if (writes.size() > kOperands - kReads) writes = writes.substr(0, kOperands - kReads - 1) + "…";
-  const size_t left = kOperands - std::min(writes.size(), kOperands - kReads);
-  return arrow <= left ? operands.substr(0, arrow) + writes
-                       : operands.substr(0, left - 1) + "…" + writes;
-}
 
 class Chart {
  public:
@@ -50,19 +39,20 @@ class Chart {
   }
 
   std::string page(const std::string& title, const std::string& where) const {
-    constexpr double kTop = 132, kAxis = 46;
-    const double bottom = kTop + kRow * static_cast<double>(rows_.size());
+    constexpr double kAxis = 46;
     std::string s = svg::text(kLeft, 38, title, {.size = 19, .weight = 700});
-    s += svg::text(kLeft, 61, where, {.color = svg::kMuted});
-    s += svg::text(kLeft, 83, summary(), {.color = svg::kMuted}) + legend(kLeft, 110);
-    s += axis().grid(kTop, bottom);
+    const auto [about, height] =
+        svg::paragraph(kLeft, 61, where + "\n" + summary(), kWrapped, svg::kMuted);
+    s += about + legend(kLeft, 70 + height);
+    const double top = height + 92, bottom = top + kRow * static_cast<double>(rows_.size());
+    s += axis().grid(top, bottom);
     for (size_t r = 0; r < rows_.size(); ++r)
-      s += svg::text(kLeft + names_ - 14, kTop + kRow * static_cast<double>(r) + kRow / 2 + 4,
+      s += svg::text(kLeft + names_ - 14, top + kRow * static_cast<double>(r) + kRow / 2 + 4,
                      row_name(rows_, r), {.anchor = "end"});
-    for (const auto& [from, to] : needed_waits(calls_)) s += arrow(kTop, at(from), at(to));
-    for (size_t i = 0; i < calls_.size(); ++i) s += box(kTop, i);
-    const auto [listed, height] = list(bottom + kAxis);
-    return svg::page(kWidth, bottom + kAxis + height + 12, s + listed);
+    for (const auto& [from, to] : needed_waits(calls_)) s += arrow(top, at(from), at(to));
+    for (size_t i = 0; i < calls_.size(); ++i) s += box(top, i);
+    const auto [listed, length] = list(bottom + kAxis);
+    return svg::page(kWidth, bottom + kAxis + length + 12, s + listed);
   }
 
  private:
@@ -146,7 +136,7 @@ class Chart {
                       both ? svg::kInk : svg::kMuted, both ? 1.6 : 1.1);
   }
 
-  // Two columns of calls in order. Lists the longest kListed calls.
+  // Two columns of calls in order, with all operands. Lists the longest kListed calls.
   std::pair<std::string, double> list(double top) const {
     std::vector<size_t> shown(calls_.size());
     std::iota(shown.begin(), shown.end(), size_t{0});
@@ -156,32 +146,42 @@ class Chart {
       shown.resize(kListed);
       std::sort(shown.begin(), shown.end());
     }
-    const size_t lines = (shown.size() + 1) / 2;
+    std::vector<std::vector<std::string>> operands;
+    size_t all = 0;  // lines
+    for (const size_t i : shown)
+      all += operands.emplace_back(wrapped(calls_[i].operands, kOperands)).size();
     constexpr double kColumn = (kWidth - kLeft - kRight + 40) / 2;
     std::string s;
-    for (size_t k = 0; k < shown.size(); ++k)
-      s += entry(kLeft + (k < lines ? 0 : kColumn),
-                 top + kLine * static_cast<double>(k % lines) + 14, shown[k]);
-    const double below = top + kLine * static_cast<double>(lines) + 28;
+    size_t line = 0, longest = 0;
+    double x = kLeft;
+    for (size_t k = 0; k < shown.size(); ++k) {
+      if (x == kLeft && 2 * line >= all) x += kColumn, line = 0;
+      s += entry(x, top + kLine * static_cast<double>(line) + 14, shown[k], operands[k]);
+      longest = std::max(longest, line += operands[k].size());
+    }
+    const double below = top + kLine * static_cast<double>(longest) + 28;
     std::string note =
         "Each call: its time, the tensors it reads > the tensors it writes. f32(64,10): 64 x 10 "
         "numbers in f32. Calls of a row run one after the other. An arrow is a wait for another "
         "row.";
     if (shown.size() < calls_.size())
       note = fmt::format("The list shows the {} longest calls. ", kListed) + note;
-    s += svg::text(kLeft, below, note, {.color = svg::kMuted, .size = 12});
-    return {s, below - top + 8};
+    const auto [text, height] = svg::paragraph(kLeft, below, note, kWrapped, svg::kMuted);
+    return {s + text, below - top + height};
   }
 
-  std::string entry(double x, double y, size_t i) const {
+  std::string entry(double x, double y, size_t i, const std::vector<std::string>& operands) const {
     const CompiledCall& c = calls_[i];
-    const svg::TextStyle muted{.color = svg::kMuted, .size = 11};
-    return svg::text(x + 24, y, fmt::format("{}", i),
-                     {.color = svg::kMuted, .size = 12, .anchor = "end"}) +
-           svg::rectangle({x + 32, y - 9, 10, 10, color(i), hint(i)}) +
-           svg::text(x + 50, y, c.op, {.size = 12}) +
-           svg::text(x + 310, y, time_text(seconds(c.us)), {.size = 12, .anchor = "end"}) +
-           svg::text(x + 322, y, shortened(c.operands), muted);
+    std::string s = svg::text(x + 24, y, fmt::format("{}", i),
+                              {.color = svg::kMuted, .size = 12, .anchor = "end"}) +
+                    svg::rectangle({x + 32, y - 9, 10, 10, color(i), hint(i)}) +
+                    svg::text(x + 50, y, c.op, {.size = 12}) +
+                    svg::text(x + 310, y, time_text(seconds(c.us)), {.size = 12, .anchor = "end"});
+    for (const std::string& line : operands) {
+      s += svg::text(x + 322, y, line, {.color = svg::kMuted, .size = 11});
+      y += kLine;
+    }
+    return s;
   }
 
   const Calls& calls_;

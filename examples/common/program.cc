@@ -10,6 +10,7 @@
 #include <locus/core/group.h>
 
 #include "common/measure.h"
+#include "common/wrap.h"
 
 namespace examples {
 
@@ -120,7 +121,7 @@ std::vector<Context> Program::alike() const {
 void Program::print_machine(const std::vector<Context>& list) const {
   for (const Context c : list) fmt::print("{}\n", describe(c));
   fmt::print("{}\n", precision());
-  if (const std::string note = emulation_note(list); !note.empty()) fmt::print("{}\n", note);
+  if (const std::string note = emulation_note(list); !note.empty()) print_text(note);
   fmt::print("\n");
   std::fflush(stdout);  // measurements take time
 }
@@ -138,7 +139,8 @@ void Program::write(const std::string& file, const std::string& content) const {
 }
 
 void Program::finish(const Table& table, const svg::Figure& figure) const {
-  fmt::print("{}\n{}", figure.explanation, out_.empty() ? "" : "\n");
+  print_text(figure.explanation);
+  if (!out_.empty()) fmt::print("\n");
   write(name_ + ".csv", table.csv());
   write(name_ + ".svg", svg::figure(figure));
 }

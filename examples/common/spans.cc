@@ -49,8 +49,7 @@ std::string at_once_text(const std::string& a, const std::vector<Span>& of_a, co
                          const std::vector<Span>& of_b) {
   const double on_a = busy(of_a), on_b = busy(of_b), both = overlap(of_a, of_b);
   const double share = both / std::min(on_a, on_b);
-  return fmt::format("{} was at work for {} and {} for {}, {}", a, time_text(on_a), b,
-                     time_text(on_b),
+  return fmt::format("{} worked for {} and {} for {}, {}", a, time_text(on_a), b, time_text(on_b),
                      share < 0.05 ? "one after the other"
                                   : fmt::format("both at once for {}, {:.0f} % of the shorter",
                                                 time_text(both), 100 * share));

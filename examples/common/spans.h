@@ -40,7 +40,7 @@ class SpanRecorder {
 double busy(const std::vector<Span>& spans);
 // The time during which spans of both lists are active. Spans of one list do not overlap.
 double overlap(const std::vector<Span>& a, const std::vector<Span>& b);
-// "gpu(0) was at work for 5.00 ms and gpu(1) for 4.00 ms, both at once for 3.00 ms, 75 % of the
+// "gpu(0) worked for 5.00 ms and gpu(1) for 4.00 ms, both at once for 3.00 ms, 75 % of the
 // shorter"; below 5 % "one after the other".
 std::string at_once_text(const std::string& a, const std::vector<Span>& of_a, const std::string& b,
                          const std::vector<Span>& of_b);

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "common/measure.h"
+#include "common/wrap.h"
 
 namespace examples::svg {
 namespace {
@@ -139,7 +140,7 @@ std::string key(double x, double y, const std::string& name, const Plot::CurveSt
 std::string key(double x, double y, const std::string& name, const std::string& color) {
   return rectangle({x, y - 10, 12, 12, color}) + text(x + 18, y, name, {.color = kMuted});
 }
-double key_width(const std::string& name) { return 44 + 7 * static_cast<double>(name.size()); }
+double key_width(const std::string& name) { return 44 + 7 * static_cast<double>(characters(name)); }
 
 std::string bars(double left, double top, double width, double names, const std::vector<Bar>& list,
                  bool logarithmic) {
@@ -183,6 +184,24 @@ std::string TimeAxis::grid(double top, double bottom) const {
   return s;
 }
 
+std::pair<std::string, double> spread(const TimeAxis& axis, double low, double high, double y) {
+  constexpr double kHead = 7;
+  const bool cut = axis.clips(high);
+  const double from = axis.x(low), to = axis.x(high);
+  std::string s;
+  for (const auto& [color, width] : {std::pair{"#ffffff", 5.}, {kInk, 2.}}) {
+    s += line(from, y, to, y, color, width);
+    if (cut)
+      s += line(to - kHead, y - kHead, to, y, color, width) +
+           line(to - kHead, y + kHead, to, y, color, width);
+  }
+  return {s, to};
+}
+
+double end_with_spreads(double longest, double longest_with_spread) {
+  return std::max(longest, std::min(longest_with_spread, 1.3 * longest));
+}
+
 std::string timeline(double left, double top, double width, double names,
                      const std::vector<std::string>& rows, const std::vector<Span>& spans,
                      double seconds) {
@@ -198,7 +217,7 @@ std::string timeline(double left, double top, double width, double names,
     const double from = axis.x(p.begin), length = axis.x(p.end) - from;
     const double gap = length > 3 ? 1 : 0;  // separates neighbours of one color
     s += rectangle({from, y, std::max(1.0, length - gap), kThick, p.color, p.hint});
-    const double room = 7.0 * static_cast<double>(p.label.size()) + 4;
+    const double room = 7.0 * static_cast<double>(characters(p.label)) + 4;
     if (p.label.empty()) continue;
     if (length > room) {
       s += text(from + (length - gap) / 2, y + 15, p.label,
@@ -217,23 +236,12 @@ std::string timeline(double left, double top, double width, double names,
 std::pair<std::string, double> paragraph(double left, double top, const std::string& s,
                                          size_t columns, const char* color) {
   constexpr double kLine = 20;
-  std::string out, line;
+  std::string out;
   double y = top;
-  const auto finish = [&] {
+  for (const std::string& line : wrapped(s, columns)) {
     out += text(left, y, line, {.color = color, .size = 13});
     y += kLine;
-    line.clear();
-  };
-  size_t at = 0;
-  while (at < s.size()) {
-    const size_t end = std::min(s.find_first_of(" \n", at), s.size());
-    const std::string word = s.substr(at, end - at);
-    if (!line.empty() && line.size() + 1 + word.size() > columns) finish();
-    line += (line.empty() ? "" : " ") + word;
-    if (end < s.size() && s[end] == '\n') finish();
-    at = end + 1;
   }
-  if (!line.empty()) finish();
   return {out, y - top};
 }
 

@@ -107,12 +107,20 @@ class TimeAxis {
  public:
   TimeAxis(double left, double width, double seconds)
       : left_(left), width_(width), seconds_(seconds) {}
-  double x(double t) const;                           // clamped
+  double x(double t) const;  // clamped
+  bool clips(double t) const { return t > seconds_; }
   std::string grid(double top, double bottom) const;  // lines and their times below
 
  private:
   double left_, width_, seconds_;
 };
+
+// A line from low to high. If `high` is beyond the axis, an arrowhead ends the line there. Also
+// returns where it ends.
+std::pair<std::string, double> spread(const TimeAxis& axis, double low, double high, double y);
+// The end of an axis for times of up to `longest`. Spreads lengthen it by at most 30 %, so that one
+// wide spread does not squeeze all bars.
+double end_with_spreads(double longest, double longest_with_spread);
 
 // A row of spans per name. A label is drawn in its span if it fits, else after the span if there is
 // space.

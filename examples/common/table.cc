@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "common/measure.h"
+#include "common/wrap.h"
 
 namespace examples {
 
@@ -35,16 +36,6 @@ void Table::add(std::vector<Cell> row, const std::vector<locus::Context>& measur
   rows_.back().push_back(yes_no(modelled));
 }
 
-namespace {
-
-// Characters on the screen: bytes that do not continue a UTF-8 sequence.
-size_t columns(const std::string& s) {
-  return static_cast<size_t>(std::count_if(
-      s.begin(), s.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
-}
-
-}  // namespace
-
 std::vector<Table::Row> Table::rows_of(std::string Column::*title, std::string Cell::*cell) const {
   std::vector<Row> rows(rows_.size() + 1);
   for (size_t i = 0; i < columns_.size(); ++i) {
@@ -59,7 +50,7 @@ std::string Table::aligned() const {
   const std::vector<Row> rows = rows_of(&Column::title, &Cell::text);
   std::vector<size_t> widths(rows[0].size(), 0);
   for (const Row& row : rows)
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], columns(row[i]));
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], characters(row[i]));
   const auto number = [&](size_t column) {
     return std::any_of(rows.begin() + 1, rows.end(), [column](const Row& row) {
       return !row[column].empty() && row[column][0] >= '0' && row[column][0] <= '9';
@@ -69,7 +60,7 @@ std::string Table::aligned() const {
   const auto add_row = [&](const Row& row) {
     std::string line;
     for (size_t i = 0; i < row.size(); ++i) {
-      const std::string space(widths[i] - columns(row[i]), ' ');
+      const std::string space(widths[i] - characters(row[i]), ' ');
       line += (i == 0 ? "" : "  ") + (number(i) ? space + row[i] : row[i] + space);
     }
     s += line.substr(0, line.find_last_not_of(' ') + 1) + '\n';

@@ -15,7 +15,7 @@ namespace {
 constexpr const char* kCompute = svg::kBlue;
 constexpr const char* kMove = svg::kAmber;
 constexpr const char* kCompiled = "#16a34a";
-constexpr double kWidth = 960, kLeft = 64, kStart = 300, kEnd = 870, kRow = 24;
+constexpr double kWidth = 960, kLeft = 64, kStart = 300, kEnd = 820, kRow = 24;
 constexpr size_t kRows = 16;
 
 double seconds(double ms) { return ms / 1000; }
@@ -71,10 +71,9 @@ std::string bar(const Trial& r, const svg::TimeAxis& axis, size_t rank, double y
     s += svg::rectangle(
         {compute, y, std::max(0.6, all - compute), kRow - 4, kMove,
          fmt::format("{} moves, {} bytes, {:.3f} ms", r.moves(), r.moved_bytes(), r.move_ms())});
-  const double from = axis.x(seconds(r.step_ms - r.spread_ms)),
-               to = axis.x(seconds(r.step_ms + r.spread_ms)), middle = y + kRow / 2 - 2;
-  s += svg::line(from, middle, to, middle, "#ffffff", 5) +
-       svg::line(from, middle, to, middle, svg::kInk, 2);
+  const auto [spread, to] = svg::spread(axis, seconds(r.step_ms - r.spread_ms),
+                                        seconds(r.step_ms + r.spread_ms), y + kRow / 2 - 2);
+  s += spread;
   // A white edge keeps the mark visible on dark bars.
   const auto mark = [&](double ms, const char* color) {
     const double x = axis.x(seconds(ms));
@@ -84,20 +83,25 @@ std::string bar(const Trial& r, const svg::TimeAxis& axis, size_t rank, double y
   mark(r.step_ms, svg::kInk);
   if (r.compiled_ms) mark(*r.compiled_ms, kCompiled);
   const double end = std::max({to, all, axis.x(seconds(r.compiled_ms.value_or(0)))});
-  return s + svg::text(end + 8, y + 15, examples::time_text(seconds(r.step_ms)),
-                       {.size = 12, .weight = 600});
+  std::string label = examples::time_text(seconds(r.step_ms));
+  if (axis.clips(seconds(r.step_ms + r.spread_ms)))
+    label += " ± " + examples::time_text(seconds(r.spread_ms));
+  return s + svg::text(end + 8, y + 15, label, {.size = 12, .weight = 600});
 }
 
 // The fastest placements and, of many, the slowest.
 Piece bars(const std::vector<Trial>& results, double top) {
-  double longest = 0;
-  for (const Trial& r : results)
-    longest = std::max({longest, parts_ms(r), r.step_ms + r.spread_ms, r.compiled_ms.value_or(0)});
+  double longest = 0, with_spread = 0;
+  for (const Trial& r : results) {
+    longest = std::max({longest, parts_ms(r), r.step_ms, r.compiled_ms.value_or(0)});
+    with_spread = std::max(with_spread, r.step_ms + r.spread_ms);
+  }
   const bool all = results.size() <= kRows;
   const size_t shown = std::min(results.size(), kRows), left_out = results.size() - shown;
   const auto row_top = [&](size_t k) { return top + kRow * static_cast<double>(k) + 4; };
   const double bottom = row_top(shown + (all ? 0 : 1));
-  const svg::TimeAxis axis(kStart, kEnd - kStart, seconds(longest));
+  const svg::TimeAxis axis(kStart, kEnd - kStart,
+                           seconds(svg::end_with_spreads(longest, with_spread)));
   std::string s = axis.grid(top - 2, bottom);
   for (size_t k = 0; k < shown; ++k) {
     const bool slow = !all && k >= kRows / 2;

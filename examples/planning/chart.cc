@@ -14,7 +14,7 @@ using namespace locus;
 namespace planning {
 namespace {
 
-constexpr double kWidth = 960, kLeft = 40, kEnd = 820, kRow = 24;
+constexpr double kWidth = 960, kLeft = 40, kEnd = 780, kRow = 24;
 constexpr size_t kMostBars = 16, kMostRows = 8;
 constexpr const char* kBubble = "#cbd5e1";
 constexpr const char* kLink = svg::kAmber;
@@ -39,14 +39,15 @@ void bars(Page& page, const std::vector<Result>& results) {
                          {.color = svg::kMuted});
   page.y += 22;
   const size_t shown = std::min(results.size(), kMostBars);
-  double longest = 0;
-  for (size_t i = 0; i < shown; ++i)
-    longest =
-        std::max({longest, results[i].predicted.seconds, results[i].measured + results[i].spread});
+  double longest = 0, with_spread = 0;
+  for (size_t i = 0; i < shown; ++i) {
+    longest = std::max({longest, results[i].predicted.seconds, results[i].measured});
+    with_spread = std::max(with_spread, results[i].measured + results[i].spread);
+  }
   size_t letters = 0;
   for (size_t i = 0; i < shown; ++i) letters = std::max(letters, results[i].plan.summary().size());
   const double begin = kLeft + 12 + 6.5 * static_cast<double>(letters);
-  const svg::TimeAxis axis(begin, kEnd - begin, longest);
+  const svg::TimeAxis axis(begin, kEnd - begin, svg::end_with_spreads(longest, with_spread));
   const double bottom = page.y + kRow * static_cast<double>(shown) + 4;
   page.body += axis.grid(page.y - 2, bottom);
   for (size_t i = 0; i < shown; ++i) {
@@ -66,20 +67,24 @@ void bars(Page& page, const std::vector<Result>& results) {
     }
     double end = axis.x(p.seconds);
     if (r.measured > 0) {
-      const double m = axis.x(r.measured), low = axis.x(r.measured - r.spread),
-                   high = axis.x(r.measured + r.spread), middle = y + kRow / 2 - 2;
-      for (const auto& [color, width] : {std::pair{"#ffffff", 5.}, {svg::kInk, 2.}})
-        page.body += svg::line(low, middle, high, middle, color, width) +
-                     svg::line(m, y - 2, m, y + kRow - 2, color, width + .5);
+      const double m = axis.x(r.measured);
+      const auto [spread, high] =
+          svg::spread(axis, r.measured - r.spread, r.measured + r.spread, y + kRow / 2 - 2);
+      page.body += spread;
+      for (const auto& [color, width] : {std::pair{"#ffffff", 5.5}, {svg::kInk, 2.5}})
+        page.body += svg::line(m, y - 2, m, y + kRow - 2, color, width);
       end = std::max(end, high);
     }
-    page.body += svg::text(end + 8, y + 15,
-                           r.measured > 0
-                               // Rounded first, and + 0.: no -0.0.
-                               ? fmt::format("{} ({:+.1f} %)", examples::time_text(r.measured),
-                                             std::round(1000 * r.error()) / 10 + 0.)
-                               : examples::time_text(p.seconds) + ", not run",
-                           {.size = 12, .halo = true});
+    page.body += svg::text(
+        end + 8, y + 15,
+        r.measured > 0
+            // Rounded first, and + 0.: no -0.0.
+            ? fmt::format(
+                  "{}{} ({:+.1f} %)", examples::time_text(r.measured),
+                  axis.clips(r.measured + r.spread) ? " ± " + examples::time_text(r.spread) : "",
+                  std::round(1000 * r.error()) / 10 + 0.)
+            : examples::time_text(p.seconds) + ", not run",
+        {.size = 12, .halo = true});
   }
   page.y = bottom + 30;
   if (shown < results.size()) {

@@ -10,6 +10,7 @@
 
 #include "common/measure.h"
 #include "common/status.h"
+#include "common/wrap.h"
 #include "planning/candidates.h"
 #include "planning/measured_layers.h"
 #include "planning/measured_links.h"
@@ -93,7 +94,8 @@ void simulate(const Program& program, const Options& o, const Model& model, Cont
   const Table table = table_of(all, o.batch, c);
   const std::string text = explanation(all, machine, o.batch, c) +
                            fmt::format(" The prediction took {}.", time_text(took));
-  fmt::print("{}\n{}\n", table.aligned(), text);
+  fmt::print("{}\n", table.aligned());
+  print_text(text);
   program.write("simulated.csv", table.csv());
   program.write("simulated.svg",
                 picture(all, o.batch, fmt::format("{} on {}", o.model, o.simulate), text));
@@ -173,7 +175,8 @@ void study(const Program& program, const Options& o) {
     results[i].predicted = that_counts(std::move(predictions[i]));
   sort(results);
   const Table table = table_of(results);
-  fmt::print("{}\n{}", table.aligned(), explanation(results));
+  fmt::print("{}\n", table.aligned());
+  print_text(explanation(results));
   program.write("plans.csv", table.csv());
   program.write("plans.svg",
                 picture(results,

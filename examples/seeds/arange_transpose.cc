@@ -11,6 +11,7 @@
 
 #include "common/measure.h"
 #include "common/program.h"
+#include "common/wrap.h"
 
 using namespace locus;
 using namespace examples;
@@ -115,7 +116,8 @@ void run(const Program& program, int64_t size) {
     explanation += explain(r);
   }
   first_use.back() = '.';
-  fmt::print("First use, not in the table:{}\n\n{}\n", first_use, table.aligned());
+  print_text(fmt::format("First use, not in the table:{}\n\n", first_use));
+  fmt::print("{}\n", table.aligned());
   program.finish(
       table,
       Program::Bars{

@@ -20,9 +20,9 @@ TEST(Spans, OverlapIsTheTimeBothAreUnderWay) {
 
 TEST(Spans, TextSaysWhenNothingRanAtOnce) {
   EXPECT_EQ(at_once_text("a", {{0, 4}}, "b", {{4, 6}}),
-            "a was at work for 4.00 s and b for 2.00 s, one after the other");
+            "a worked for 4.00 s and b for 2.00 s, one after the other");
   EXPECT_EQ(at_once_text("a", {{0, 4}}, "b", {{3, 5}}),
-            "a was at work for 4.00 s and b for 2.00 s, both at once for 1.00 s, 50 % of the "
+            "a worked for 4.00 s and b for 2.00 s, both at once for 1.00 s, 50 % of the "
             "shorter");
 }
 
