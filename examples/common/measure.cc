@@ -4,10 +4,12 @@
 #include <cerrno>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
+#include <thread>
 
 #include <fmt/format.h>
 #include <locus/core/op.h>
@@ -42,7 +44,31 @@ Timing measure(const std::function<void()>& f, const MeasureOptions& options) {
     ++t.runs;
   }
   t.median = median(times);
+  std::sort(times.begin(), times.end());
+  t.spread = (times[times.size() * 3 / 4] - times[times.size() / 4]) / 2;
   return t;
+}
+
+bool differ(const Timing& a, const Timing& b) {
+  return std::abs(a.median - b.median) > a.spread + b.spread;
+}
+
+std::string unsteady_note(const std::string& what, const Timing& t) {
+  if (t.spread <= 0.3 * t.median) return "";
+  return fmt::format("The machine is busy: the spread of {} is {:.0f} % of its time.", what,
+                     100 * t.spread / t.median);
+}
+
+std::string busy_note(double load, unsigned cores) {
+  if (cores == 0 || load <= cores) return "";
+  return fmt::format(
+      "The machine is busy: its load average is {:.1f} on {}. Times may be too long.", load,
+      counted(cores, "core"));
+}
+
+std::string busy_note() {
+  double load = 0;
+  return ::getloadavg(&load, 1) == 1 ? busy_note(load, std::thread::hardware_concurrency()) : "";
 }
 
 std::optional<double> crossover(const std::vector<double>& sizes, const std::vector<double>& a,

@@ -18,6 +18,7 @@ double median(std::vector<double> values);
 struct Timing {
   double first = 0;   // warm-up: loading, allocation, choice of kernels
   double median = 0;  // of the runs after the warm-up
+  double spread = 0;  // half their interquartile range
   int runs = 0;
 };
 struct MeasureOptions {
@@ -27,6 +28,14 @@ struct MeasureOptions {
 };
 // f must end with a wait for its results, otherwise only the calls are timed.
 Timing measure(const std::function<void()>& f, const MeasureOptions& options = {});
+
+// Whether the medians differ by more than both spreads together.
+bool differ(const Timing& a, const Timing& b);
+// "" unless the spread exceeds 30 % of the median.
+std::string unsteady_note(const std::string& what, const Timing& t);
+// A line if the load average exceeds the number of cores, else "".
+std::string busy_note(double load, unsigned cores);
+std::string busy_note();  // of this machine, now
 
 // The size from which b stays faster than a. `sizes` increase. Interpolates between two sizes
 // linearly in logarithms. Nothing if b is not faster at the last size; the first size if b is

@@ -122,6 +122,7 @@ void Program::print_machine(const std::vector<Context>& list) const {
   for (const Context c : list) fmt::print("{}\n", describe(c));
   fmt::print("{}\n", precision());
   if (const std::string note = emulation_note(list); !note.empty()) print_text(note);
+  if (const std::string note = busy_note(); !note.empty()) print_text(note);
   fmt::print("\n");
   std::fflush(stdout);  // measurements take time
 }

@@ -11,6 +11,7 @@
 
 #include "common/measure.h"
 #include "common/program.h"
+#include "common/wrap.h"
 
 using namespace locus;
 using namespace examples;
@@ -27,7 +28,8 @@ struct Options {
 struct Sweep {
   Context context;
   double first_use = 0;  // the first product: start of the device, loading of kernels
-  std::vector<double> sizes, compute, with_copies, errors;
+  std::vector<double> sizes, errors;
+  std::vector<Timing> compute, with_copies;
   double unwaited = 0;  // the calls alone, at the largest size
 };
 
@@ -40,13 +42,13 @@ Sweep sweep(Context context, const std::vector<int64_t>& sizes, const Options& o
   for (const int64_t n : sizes) {
     const double size = static_cast<double>(n);
     const double expected =
-        s.sizes.empty() ? 0 : s.compute.back() * std::pow(size / s.sizes.back(), 3);
+        s.sizes.empty() ? 0 : s.compute.back().median * std::pow(size / s.sizes.back(), 3);
     if (kRuns * expected > options.seconds) {
-      fmt::print(
-          "{} stops before n = {}: {} products would take {}, more than --seconds {:g}; --seconds "
-          "{:.0f} allows it\n",
+      print_text(fmt::format(
+          "{} stops before n = {}: {} products would take {}, more than --seconds {:g}; "
+          "--seconds {:.0f} allows it",
           to_string(context), n, kRuns, time_text(kRuns * expected), options.seconds,
-          std::ceil(1.1 * kRuns * expected));
+          std::ceil(1.1 * kRuns * expected)));
       break;
     }
     random::seed(static_cast<uint64_t>(n));
@@ -60,19 +62,25 @@ Sweep sweep(Context context, const std::vector<int64_t>& sizes, const Options& o
     if (s.sizes.empty()) s.first_use = compute.first;
     s.errors.push_back(check_product(fmt::format("n = {} on {}", n, to_string(context)), a, b, c));
     s.sizes.push_back(size);
-    s.compute.push_back(compute.median);
+    s.compute.push_back(compute);
     if (is_host(context)) continue;
     const auto with_copies = [&] { dot(a.copyto(context), b.copyto(context)).copyto(cpu()); };
-    s.with_copies.push_back(measure(with_copies).median);
+    s.with_copies.push_back(measure(with_copies));
     s.unwaited = measure([&] { c = dot(x, y); }, {.seconds = 0}).median;
     c.wait_to_read();
   }
   return s;
 }
 
+std::vector<double> medians(const std::vector<Timing>& list) {
+  std::vector<double> times;
+  for (const Timing& t : list) times.push_back(t.median);
+  return times;
+}
+
 struct Curve {
   std::string name;
-  const std::vector<double>& times;
+  std::vector<double> times;
   svg::Plot::CurveStyle style;
 };
 
@@ -80,10 +88,11 @@ std::vector<Curve> curves(const std::vector<Sweep>& sweeps) {
   std::vector<Curve> list;
   for (size_t i = 0; i < sweeps.size(); ++i) {
     const std::string name = to_string(sweeps[i].context);
-    list.push_back({name, sweeps[i].compute, {.color = svg::palette(i)}});
+    list.push_back({name, medians(sweeps[i].compute), {.color = svg::palette(i)}});
     if (is_host(sweeps[i].context)) continue;
-    list.push_back(
-        {name + " with copies", sweeps[i].with_copies, {.color = svg::palette(i), .dashed = true}});
+    list.push_back({name + " with copies",
+                    medians(sweeps[i].with_copies),
+                    {.color = svg::palette(i), .dashed = true}});
   }
   return list;
 }
@@ -122,19 +131,25 @@ std::string plot(const std::vector<Sweep>& sweeps, const std::vector<int64_t>& s
 
 // The sizes for which `times` of `g` are shorter than those of `c`.
 std::string wins(const std::string& g, const std::string& c, const std::vector<double>& sizes,
-                 const std::vector<double>& base, const std::vector<double>& times) {
-  const auto n = crossover(sizes, base, times);
-  if (!n) {
-    bool once = false;
-    for (size_t i = 0; i < sizes.size(); ++i) once = once || times[i] < base[i];
-    return fmt::format(
-        fmt::runtime(once
-                         ? "{} is faster than {} at some sizes, but not at the largest measured on "
-                           "both. "
-                         : "{} is not faster than {} at the sizes measured on both. "),
-        g, c);
+                 const std::vector<Timing>& base, const std::vector<Timing>& times) {
+  const size_t last = sizes.size() - 1;
+  if (!differ(base[last], times[last]))
+    return fmt::format("At n = {:.0f}, {} and {} show no difference beyond the spread. ",
+                       sizes[last], g, c);
+  std::vector<double> before, after;  // equal where they do not differ
+  bool once = false;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    before.push_back(base[i].median);
+    after.push_back(differ(base[i], times[i]) ? times[i].median : base[i].median);
+    once = once || after[i] < before[i];
   }
-  if (*n <= sizes[0]) return fmt::format("{} is faster than {} at every size. ", g, c);
+  const auto n = crossover(sizes, before, after);
+  if (!n)
+    return fmt::format(
+        fmt::runtime(once ? "{} is faster than {} at some sizes, but not at n = {:.0f}. "
+                          : "{} is not faster than {} up to n = {:.0f}. "),
+        g, c, sizes[last]);
+  if (*n <= sizes[0]) return fmt::format("{} is faster than {} at all sizes. ", g, c);
   return fmt::format("{} is faster than {} from about n = {:.0f} on. ", g, c, *n);
 }
 
@@ -150,44 +165,59 @@ std::string compare(const Sweep& base, const Sweep& other) {
   const std::vector<double> sizes(base.sizes.begin(),
                                   base.sizes.begin() + static_cast<std::ptrdiff_t>(both));
   const std::string o = to_string(other.context), b = to_string(base.context);
-  const std::string note = times_note(other.context);
-  const double ratio = base.compute[last] / other.compute[last];
-  return wins(o + (note.empty() ? "" : " (" + note + ")"), b, sizes, base.compute, other.compute) +
-         (is_host(other.context)
-              ? ""
-              : wins(o + " with its copies", b, sizes, base.compute, other.with_copies)) +
-         fmt::format("At n = {:.0f} {} takes {} instead of {}: {:.2f} times {}.\n", sizes[last], o,
-                     time_text(other.compute[last]), time_text(base.compute[last]),
-                     ratio >= 1 ? ratio : 1 / ratio, ratio >= 1 ? "faster" : "slower");
+  const Timing &mine = other.compute[last], &its = base.compute[last];
+  const double ratio = its.median / mine.median;
+  std::string s = wins(o, b, sizes, base.compute, other.compute);
+  if (!is_host(other.context))
+    s += wins(o + " with its copies", b, sizes, base.compute, other.with_copies);
+  if (differ(mine, its))
+    s += fmt::format("At n = {:.0f}, {} takes {} instead of {}: {:.2f} times {}.", sizes[last], o,
+                     time_text(mine.median), time_text(its.median), std::max(ratio, 1 / ratio),
+                     ratio >= 1 ? "faster" : "slower");
+  return s + "\n";
 }
 
 std::string explain_waits(const Sweep& gpu) {
   const std::string g = to_string(gpu.context);
-  const double n = gpu.sizes.back(), waited = gpu.compute.back();
+  const double n = gpu.sizes.back(), waited = gpu.compute.back().median;
   std::string s = fmt::format(
-      "A product of {0:.0f} x {0:.0f} takes {1} on {2} although its arithmetic is next to nothing: "
-      "the price of a launch and a wait.\n",
-      gpu.sizes[0], time_text(gpu.compute[0]), g);
-  if (gpu.unwaited > 0.8 * waited)
+      "A product of {0:.0f} x {0:.0f} takes {1} on {2}, although it has little arithmetic: this is "
+      "the cost of a launch and a wait.\n",
+      gpu.sizes[0], time_text(gpu.compute[0].median), g);
+  if (gpu.unwaited > waited - 2 * gpu.compute.back().spread || gpu.unwaited > 0.8 * waited)
     return s + fmt::format(
-                   "Timed without a wait, n = {:.0f} takes {}, with it {}: this run does not show "
-                   "how wrong the first can be.\n",
+                   "Timed without a wait, n = {:.0f} takes {}, and {} with it: this run does not "
+                   "show the error of a clock without a wait.\n",
                    n, time_text(gpu.unwaited), time_text(waited));
   return s +
          fmt::format(
-             "The classic wrong number: timed without a wait, n = {:.0f} \"takes\" {}, as if {} "
-             "did {}. With the wait it takes {}, which is {}.\n",
-             n, time_text(gpu.unwaited), g, si_text(flops(n) / gpu.unwaited, "FLOP/s"),
+             "A common mistake: timed without a wait, n = {:.0f} seems to take {}, which would be "
+             "{}. With the wait it takes {}, which is {}.\n",
+             n, time_text(gpu.unwaited), si_text(flops(n) / gpu.unwaited, "FLOP/s"),
              time_text(waited), si_text(flops(n) / waited, "FLOP/s"));
 }
 
 std::string no_comparison(const std::vector<Sweep>& sweeps) {
-  const std::string s =
-      fmt::format("Only {} was measured, so this run cannot show where a GPU wins. ",
-                  to_string(sweeps[0].context));
-  return s + (num_gpus() > 0 ? "--contexts \"cpu(0),gpu(0)\" compares two contexts.\n"
-                             : "LOCUS_EMULATED_GPUS=1 with LOCUS_EMULATED_LINK=\"h2d=55,d2h=55\" "
-                               "shows how the comparison is made, with times that are modelled.\n");
+  return fmt::format("Only {} was measured, so this run cannot show when a GPU is faster. {}\n",
+                     to_string(sweeps[0].context),
+                     num_gpus() > 0
+                         ? "--contexts \"cpu(0),gpu(0)\" compares two contexts."
+                         : "LOCUS_EMULATED_GPUS=1 LOCUS_EMULATED_LINK=\"h2d=55,d2h=55\" shows the "
+                           "comparison with modelled times.");
+}
+
+// Of the least steady time; "" if all are steady.
+std::string unsteady(const std::vector<Sweep>& sweeps) {
+  std::string note;
+  double most = 0;
+  for (const Sweep& s : sweeps)
+    for (size_t i = 0; i < s.sizes.size(); ++i) {
+      const Timing& t = s.compute[i];
+      if (t.spread <= most * t.median) continue;
+      most = t.spread / t.median;
+      note = unsteady_note(fmt::format("{}, n = {:.0f}", to_string(s.context), s.sizes[i]), t);
+    }
+  return note.empty() ? "" : note + "\n";
 }
 
 std::string explain(const std::vector<Sweep>& sweeps) {
@@ -198,7 +228,7 @@ std::string explain(const std::vector<Sweep>& sweeps) {
   const auto gpu = std::find_if(sweeps.begin(), sweeps.end(),
                                 [](const Sweep& w) { return !is_host(w.context); });
   if (gpu != sweeps.end()) s += explain_waits(*gpu);
-  s += "First use, not in the table:";
+  s += unsteady(sweeps) + "First use, not in the table:";
   for (const Sweep& w : sweeps)
     s += fmt::format(" {} {};", to_string(w.context), time_text(w.first_use));
   s.back() = '.';
@@ -226,14 +256,14 @@ Table make_table(const std::vector<Sweep>& sweeps, const std::vector<int64_t>& s
     std::vector<Cell> row{fmt::format("{}", sizes[i])};
     for (const Sweep& s : sweeps) {
       const bool known = i < s.sizes.size(), compared = known && i < base.sizes.size();
-      const double t = known ? s.compute[i] : 1;
+      const double t = known ? s.compute[i].median : 1;
       const double rate = flops(static_cast<double>(sizes[i])) / t / 1e9;
       row.push_back(known ? time_cell(t) : unknown);
       row.push_back(known ? number_cell(rate, "{:.3g}") : unknown);
       row.push_back(known ? number_cell(s.errors[i], "{:.0e}") : unknown);
-      if (!is_host(s.context)) row.push_back(known ? time_cell(s.with_copies[i]) : unknown);
+      if (!is_host(s.context)) row.push_back(known ? time_cell(s.with_copies[i].median) : unknown);
       if (&s != &base)
-        row.push_back(compared ? number_cell(base.compute[i] / t, "{:.2f}") : unknown);
+        row.push_back(compared ? number_cell(base.compute[i].median / t, "{:.2f}") : unknown);
     }
     table.add(row, contexts);
   }

@@ -65,16 +65,22 @@ void run(const Program& program, const Options& options) {
     bars.push_back({where, r.flops, si_text(r.flops, "FLOP/s") + ", n = " + n});
   }
   fmt::print("{}\n", table.aligned());
-  std::string s;
-  for (const Result& r : results)
-    s += fmt::format("On {} the first product takes {} and later ones {}{}. ", to_string(r.context),
-                     time_text(r.timing.first), time_text(r.timing.median),
-                     emulated(r.context) ? ", which says nothing of a real GPU" : "");
-  s += "A first product also pays for starting the device and choosing kernels: speed is read from "
-       "later ones. ";
-  s += "The error is the largest relative one against f64 on the CPU.";
-  if (results.size() < 2)
-    s += " With a single context there is nothing to compare it with in this run.";
+  std::string s, notes;
+  bool slower = false;
+  for (const Result& r : results) {
+    const Timing& t = r.timing;
+    const bool cold = t.first - t.median > 2 * t.spread;
+    slower = slower || cold;
+    s += fmt::format("On {}, the first product takes {} and later ones {} ± {}{}. ",
+                     to_string(r.context), time_text(t.first), time_text(t.median),
+                     time_text(t.spread), cold ? "" : ": no difference beyond the spread");
+    if (const std::string note = unsteady_note(to_string(r.context), t); !note.empty())
+      notes += "\n" + note;
+  }
+  if (slower)
+    s += "A slower first product also pays for the start of the device and the choice of kernels; "
+         "the rate is that of later ones. ";
+  s += "The error is the largest relative error against f64 on the CPU." + notes;
   program.finish(table, Program::Bars{.title = "A large product of two matrices",
                                       .list = contexts,
                                       .label_width = 80,

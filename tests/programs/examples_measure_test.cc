@@ -39,6 +39,18 @@ TEST(Measure, WarmsUpOnceAndRunsAsOftenAsAsked) {
   EXPECT_EQ(calls, 31);
 }
 
+TEST(Measure, ComparesTimesWithTheirSpreads) {
+  const Timing a{.median = 1, .spread = .1}, b{.median = 1.15, .spread = .1};
+  EXPECT_FALSE(differ(a, b));
+  EXPECT_TRUE(differ(a, {.median = 1.25, .spread = .1}));
+  EXPECT_EQ(unsteady_note("cpu(0)", a), "");
+  EXPECT_EQ(unsteady_note("cpu(0)", {.median = 1, .spread = .4}),
+            "The machine is busy: the spread of cpu(0) is 40 % of its time.");
+  EXPECT_EQ(busy_note(2, 2), "");
+  EXPECT_EQ(busy_note(5.25, 2),
+            "The machine is busy: its load average is 5.2 on 2 cores. Times may be too long.");
+}
+
 TEST(Measure, CrossoverIsWhereTheSecondStaysFaster) {
   const std::vector<double> sizes{16, 32, 64};
   EXPECT_EQ(crossover(sizes, {1, 2, 3}, {2, 3, 4}), std::nullopt);
