@@ -79,6 +79,11 @@ Machine Machine::parse(const std::string& text) {
   return m;
 }
 
+std::string Machine::compute_text(Context where) const {
+  return text_of("computed with layer times of ", where) +
+         (compute > 0 ? text_of(", ", compute, " times as fast") : "");
+}
+
 void Machine::check_timed_on(Context where) const {
   if (compute > 0 || examples::real_gpu(where)) return;
   throw FormatError("layers are timed on ", where, ", which computes at another rate than ", name,

@@ -24,6 +24,8 @@ struct Machine {
   // memory.
   static Machine parse(const std::string& text);
   int devices() const { return hosts * gpus; }
+  // "computed with layer times of cpu(0), 300 times as fast"
+  std::string compute_text(locus::Context where) const;
   // FormatError if `where` is no real GPU and `compute` is not given: its times do not apply to
   // this machine.
   void check_timed_on(locus::Context where) const;

@@ -94,11 +94,15 @@ void simulate(const Program& program, const Options& o, const Model& model, Cont
   const Table table = table_of(all, o.batch, c);
   const std::string text = explanation(all, machine, o.batch, c) +
                            fmt::format(" The prediction took {}.", time_text(took));
+  const std::string times = machine.compute_text(c);
+  print_text(fmt::format("{} on {}, {}:\n", o.model, o.simulate, times));
   fmt::print("{}\n", table.aligned());
   print_text(text);
   program.write("simulated.csv", table.csv());
-  program.write("simulated.svg",
-                picture(all, o.batch, fmt::format("{} on {}", o.model, o.simulate), text));
+  program.write("simulated.svg", picture(all, o.batch,
+                                         fmt::format("{} on {}x{} {}, {}", o.model, machine.hosts,
+                                                     machine.gpus, machine.name, times),
+                                         text));
   if (o.write_plan.empty()) return;
   const auto best = std::ranges::find_if(
       all, [&](const Prediction& p) { return p.layout.devices() == machine.devices(); });

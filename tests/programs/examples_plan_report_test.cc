@@ -60,7 +60,9 @@ TEST(PlanReport, SaysHowFastAGpuIsTakenToCompute) {
                 "enqueue them is left out. Links have"));
   EXPECT_THAT(message_of<FormatError>([] { Machine::parse("8x8 h200").check_timed_on(cpu()); }),
               HasSubstr("how many times as fast as cpu(0) one h200 computes a layer"));
-  Machine::parse("8x8 h200, compute 250").check_timed_on(cpu());
+  const Machine machine = Machine::parse("8x8 h200, compute 250");
+  machine.check_timed_on(cpu());
+  EXPECT_EQ(machine.compute_text(cpu()), "computed with layer times of cpu(0), 250 times as fast");
 }
 
 TEST(PlanReport, NamesTheDevicesThatTheBestPlanHas) {
