@@ -42,9 +42,8 @@ struct Options {
 void add_options(CLI::App& app, Options& o) {
   app.get_option("--contexts")
       ->description(
-          "where to run, e.g. \"gpu(0),gpu(1)\" (default: cpu(0), and gpu(0) and gpu(1) as far as "
-          "there are any; with --model those GPUs without cpu(0), which is for where there are "
-          "none); --simulate times layers on the first");
+          "where to run, e.g. \"gpu(0),gpu(1)\" (default: cpu(0), and gpu(0) and gpu(1) if they "
+          "exist; with --model only these GPUs, if any); --simulate times layers on the first");
   app.add_option("--hidden", o.model.hidden, "widths of the hidden layers, each")
       ->delimiter(',')
       ->check(examples::whole(1, int64_t{1} << 16))
@@ -66,11 +65,12 @@ void add_options(CLI::App& app, Options& o) {
       app.add_option("--model", o.plans.model,
                      "predict and run plans of mlp (its widths are "
                      "--hidden's), lenet, resnet or a file of layers (planning/model.h)");
-  app.add_option("--simulate", o.plans.simulate,
-                 "predict them for hosts x GPUs, with GB/s of links within and between hosts: "
-                 "\"8x8 h200, nvlink 395, ib 50\"; where layers are not timed on a GPU, "
-                 "\", compute 300\" says how many times as fast one computes; --batch-size is each "
-                 "GPU's then")
+  app.add_option(
+         "--simulate", o.plans.simulate,
+         "predict plans for hosts x GPUs, with GB/s of links within and between hosts: "
+         "\"8x8 h200, nvlink 395, ib 50\"; if layers are not timed on a real GPU, add "
+         "\", compute 300\": how many times as fast a GPU computes; --batch-size is that of "
+         "each GPU")
       ->needs(model);
   app.add_option("--write-plan", o.plans.write_plan,
                  "a file for the best plan, which --plan of the training programs takes (default: "

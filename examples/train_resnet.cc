@@ -33,11 +33,10 @@ Options parse(int argc, char** argv) {
   app.add_option("--blocks", o.blocks, "residual blocks of each width; 3: ResNet-20")
       ->check(examples::whole(1, 200))
       ->capture_default_str();
-  CLI::Option* const augment =
-      app.add_flag("--augment", o.augment,
-                   "each time it is used, move an image by up to 4 pixels, and mirror it or not");
+  CLI::Option* const augment = app.add_flag(
+      "--augment", o.augment, "shift images by up to 4 pixels and mirror them, at random");
   app.add_option("--workers", o.workers,
-                 "threads of the host that do so, ahead of the training; 0: the context does")
+                 "host threads that augment images ahead of the training; 0: the context augments")
       ->check(examples::whole(0, 256))
       ->needs(augment)
       ->capture_default_str();

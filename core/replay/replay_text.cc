@@ -18,7 +18,7 @@ size_t moved(const ReplayCall& call) {
   return sum;
 }
 
-// "f32(2,3) x2 f32(3,)": the types of views, with equal neighbours counted.
+// "f32(2,3)x2 f32(3,)": the types of views, with equal neighbours counted.
 std::string types(const std::vector<View>& views, size_t begin, size_t end) {
   constexpr int kMost = 16;
   std::string text;
@@ -29,7 +29,7 @@ std::string types(const std::vector<View>& views, size_t begin, size_t end) {
     while (same < end && type == text_of(name(views[same].meta.dtype), Shape(views[same].meta)))
       ++same;
     if (shown == kMost) return text + text_of(" and ", end - i, " more");
-    text += (i == begin ? "" : " ") + type + (same - i > 1 ? text_of(" x", same - i) : "");
+    text += (i == begin ? "" : " ") + type + (same - i > 1 ? text_of("x", same - i) : "");
     i = same;
   }
   return text;

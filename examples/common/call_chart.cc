@@ -20,7 +20,7 @@ constexpr double kBox = 34, kRow = 58;
 constexpr double kLine = 19;     // of the list
 constexpr size_t kListed = 100;  // the most calls listed
 constexpr size_t kWrapped = 160,
-                 kOperands = 40;  // characters of a line across the page, of operands
+                 kOperands = 38;  // characters of a line across the page, of operands
 
 size_t at(int i) { return static_cast<size_t>(i); }
 double seconds(double us) { return us * 1e-6; }
@@ -161,8 +161,9 @@ class Chart {
     }
     const double below = top + kLine * static_cast<double>(longest) + 28;
     std::string note =
-        "Each call: its time, the tensors it reads > the tensors it writes. f32(64,10): 64 x 10 "
-        "numbers in f32. Calls of a row run one after the other. An arrow is a wait for another "
+        "Each call: its time, the tensors it reads > the tensors it writes. f32(64,10)x2: two "
+        "tensors of 64 x 10 numbers in f32. Calls of a row run one after the other. An arrow is a "
+        "wait for another "
         "row.";
     if (shown.size() < calls_.size())
       note = fmt::format("The list shows the {} longest calls. ", kListed) + note;

@@ -180,8 +180,9 @@ std::string emulation_note(const std::vector<locus::Context>& list) {
   std::string s = "Emulated GPUs show the order of work, not its speed.";
   if (unmodelled) return s + " LOCUS_EMULATED_LINK gives them modelled times.";
   if (others.empty()) return s;
-  return s + fmt::format(" Do not compare times: those on {} are modelled, those on {} are not.",
-                         modelled, others);
+  return s +
+         fmt::format(" Times on {} are modelled, times on {} are measured: they do not compare.",
+                     modelled, others);
 }
 
 std::string more_memory(locus::Context c) {

@@ -46,7 +46,7 @@ Sweep sweep(Context context, const std::vector<int64_t>& sizes, const Options& o
     if (kRuns * expected > options.seconds) {
       print_text(fmt::format(
           "{} stops before n = {}: {} products would take {}, more than --seconds {:g}; "
-          "--seconds {:.0f} allows it",
+          "--seconds {:.0f} allows it\n\n",
           to_string(context), n, kRuns, time_text(kRuns * expected), options.seconds,
           std::ceil(1.1 * kRuns * expected)));
       break;
@@ -279,7 +279,7 @@ void run(const Program& program, const Options& options) {
   std::vector<Sweep> sweeps;
   for (const Context c : contexts) sweeps.push_back(sweep(c, sizes, options));
   const Table table = make_table(sweeps, sizes);
-  fmt::print("\n{}\n", table.aligned());
+  fmt::print("{}\n", table.aligned());
 
   constexpr double kTop = 92, kHeight = 300;
   program.finish(table, {.title = "Products of n x n matrices: time by size",

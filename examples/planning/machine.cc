@@ -87,7 +87,7 @@ std::string Machine::compute_text(Context where) const {
 void Machine::check_timed_on(Context where) const {
   if (compute > 0 || examples::real_gpu(where)) return;
   throw FormatError("layers are timed on ", where, ", which computes at another rate than ", name,
-                    "; expected \"compute N\" behind a comma: how many times as fast as ", where,
+                    "; expected \", compute N\" at the end: how many times as fast as ", where,
                     " one ", name, " computes a layer");
 }
 

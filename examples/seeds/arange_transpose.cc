@@ -123,7 +123,7 @@ void run(const Program& program, int64_t size) {
       Program::Bars{
           .title = "arange(n).reshape(1000, -1).T * 2",
           .list = contexts,
-          .label_width = 180,
+          .label_width = 210,
           .bars = bars,
           .explanation =
               "arange writes n numbers, and the product reads and writes them. reshape and T "

@@ -39,7 +39,7 @@ void add_options(CLI::App& app, Options& o, const std::string& data_help) {
                  "where to train: cpu(0), gpu(1), ..., or best: gpu(0), and cpu(0) without a GPU")
       ->capture_default_str();
   app.add_option("--data", o.data, data_help);
-  app.add_option("--epochs", o.epochs, "times that all training images are seen")
+  app.add_option("--epochs", o.epochs, "passes over the training images")
       ->check(whole(1, 100000))
       ->capture_default_str();
   app.add_option("--batch-size", o.batch_size, "images of a step")
@@ -48,19 +48,20 @@ void add_options(CLI::App& app, Options& o, const std::string& data_help) {
   app.add_option("--lr", o.lr, "learning rate at the start, after --warmup")
       ->check(above_zero())
       ->capture_default_str();
-  app.add_option("--schedule", o.schedule,
-                 "of the learning rate: cosine (to zero), steps (a tenth after a half and after "
-                 "three quarters of the run) or constant")
+  app.add_option(
+         "--schedule", o.schedule,
+         "schedule of the learning rate: cosine (to zero), steps (a tenth after a half and after "
+         "three quarters of the run) or constant")
       ->check(one_of({"cosine", "steps", "constant"}))
       ->capture_default_str();
   app.add_option("--warmup", o.warmup, "steps in which the learning rate rises from 0 to --lr")
       ->check(whole(0))
       ->capture_default_str();
-  app.add_option("--seed", o.seed, "of the random numbers for weights, order and drawn data")
+  app.add_option("--seed", o.seed, "seed of the random numbers for weights, order and drawn data")
       ->check(seed())
       ->capture_default_str();
   app.add_flag("--compile", o.compile,
-               "record the step once and replay it: the same numbers, on a GPU in less time");
+               "record the step once and replay it: the same numbers, faster on a GPU");
   app.add_option("--out", o.out, "folder for history.csv and curves.svg (default: no files)");
   app.add_option("--save", o.save, "parameter file, written after every epoch (default: none)");
   CLI::Option* const folder =
@@ -68,37 +69,40 @@ void add_options(CLI::App& app, Options& o, const std::string& data_help) {
                      "folder for checkpoints, written after every epoch and when SIGINT or SIGTERM "
                      "ends the run (default: none)");
   app.add_option("--checkpoint-every", o.checkpoint_every,
-                 "so many steps after each other, too (default: at the end of epochs only)")
+                 "also write one after every N steps (default: only after epochs)")
       ->check(whole(1))
       ->needs(folder);
-  app.add_option("--keep", o.keep, "how many checkpoints stay, the newest")
+  app.add_option("--keep", o.keep, "how many of the newest checkpoints to keep")
       ->check(whole(1, 1 << 20))
       ->needs(folder)
       ->capture_default_str();
   app.add_flag(
          "--resume", o.resume,
-         "go on from the newest whole checkpoint there, to the same end as an undisturbed run")
+         "continue from the newest complete checkpoint, with the result of an uninterrupted run")
       ->needs(folder);
 }
 
 void add_sgd(CLI::App& app, Options& o) {
-  app.add_option("--momentum", o.momentum, "of SGD")->check(number(0, 1))->capture_default_str();
+  app.add_option("--momentum", o.momentum, "momentum of SGD")
+      ->check(number(0, 1))
+      ->capture_default_str();
   app.add_option("--wd", o.wd, "weight decay of SGD")->check(number(0))->capture_default_str();
-  app.add_option("--clip", o.clip, "largest norm of the gradients, of all together; 0: any")
+  app.add_option("--clip", o.clip, "largest norm of all gradients together; 0: no limit")
       ->check(number(0))
       ->capture_default_str();
-  app.add_option("--dtype", o.dtype, "of products and convolutions: f32 or bf16 (mixed precision)")
+  app.add_option("--dtype", o.dtype,
+                 "dtype of products and convolutions: f32 or bf16 (mixed precision)")
       ->check(one_of({"f32", "bf16"}))
       ->capture_default_str();
   CLI::Option* const plan = app.add_option(
       "--plan", o.plan,
-      "a file that says which layers train on which contexts, such as placement --write-plan "
-      "writes, in place of --context; --batch-size is that of all together");
+      "a file that places layers on contexts, written by placement --write-plan; it replaces "
+      "--context, and --batch-size is the total");
   plan->excludes(app.get_option("--context"));
   app.add_flag(
          "--distributed", o.distributed,
-         "train with the other ranks that mpirun or srun started; --batch-size is that of all "
-         "together, each has its own GPU, and the first prints and writes files")
+         "train with the other ranks that mpirun or srun started; --batch-size is the total, each "
+         "rank has its own GPU, and the first rank prints and writes files")
       ->excludes(plan);
 }
 
