@@ -28,7 +28,8 @@ enum class RunsOn : uint8_t {
 
 class Program {
  public:
-  // `name` names the program and its files. Adds --contexts, or --context for RunsOn::one, and --out.
+  // `name` names the program and its files. Adds --contexts, or --context for RunsOn::one, and
+  // --out.
   Program(const std::string& name, const std::string& purpose, RunsOn runs_on);
 
   CLI::App& options() { return app_; }
