@@ -82,7 +82,7 @@ void run() {
 int main(int argc, char** argv) {
   if (const auto status = examples::parse(
           "Creates and moves tensors, and a network, on gpu(0) and gpu(1): real ones, or emulated "
-          "ones where there are less than two.",
+          "ones if there are fewer than two.",
           argc, argv))
     return *status;
   try {

@@ -95,10 +95,10 @@ if [ -x "$build/train_mlp" ]; then
   pkill -INT -f "^$build/train_mlp .*$folder/kept" || said "no rank to stop"
   status=0
   wait $mpi || status=$?
-  [ $status = 130 ] && grep -q 'go on with --resume' "$folder/said" &&
+  [ $status = 130 ] && grep -q 'continue with --resume' "$folder/said" &&
     ! grep -q 'ends all ranks' "$folder/said" || said "stopped ranks ended with $status"
-  trains 4 --epochs 100 --checkpoint "$folder/kept" --resume || said "four ranks do not go on"
-  echo "ranks: train_mlp gives what one process gives, stops and goes on"
+  trains 4 --epochs 100 --checkpoint "$folder/kept" --resume || said "four ranks do not continue"
+  echo "ranks: train_mlp gives what one process gives, stops and continues"
 fi
 export LOCUS_CLUSTER_TIMEOUT=3
 good 2 '*OneReadsItsDataForLong' --gtest_also_run_disabled_tests

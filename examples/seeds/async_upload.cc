@@ -5,7 +5,7 @@
 //   the second upload on its own stream   overlaps with the first computation
 //   non-blocking copies                   x.copyto(gpu, {.blocking = false}): uploads have a
 //                                         separate stream; a user of an array waits for that array
-// The program can go on during an upload only from page-locked memory (cpu_pinned).
+// The program can continue during an upload only from page-locked memory (cpu_pinned).
 //   async_upload --out out
 #include <algorithm>
 #include <cmath>

@@ -177,8 +177,8 @@ void check_writable(const Options& o) {
       for (const auto& entry : std::filesystem::directory_iterator(o.checkpoint))
         if (entry.path().filename().string().starts_with("checkpoint-"))
           throw std::runtime_error(
-              fmt::format("--checkpoint {}: it holds checkpoints of a run before, which this one "
-                          "would replace; go on with --resume, or name another folder",
+              fmt::format("--checkpoint {}: it holds checkpoints of an earlier run, which this one "
+                          "would replace; continue with --resume, or name another folder",
                           o.checkpoint));
     check_folder_of("--save", o.save);
   });

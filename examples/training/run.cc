@@ -100,7 +100,7 @@ class Session {
   void finish_epoch() {
     const double seconds = progress_.seconds(), rate = static_cast<double>(run_.samples) / seconds;
     Score score = run_.evaluate();
-    score.loss = cluster::all_reduce(score.loss, ReduceOp::max);  // all ranks go on, or none
+    score.loss = cluster::all_reduce(score.loss, ReduceOp::max);  // all ranks continue, or none
     if (!std::isfinite(score.loss)) throw Diverged{step_, score.loss};
     history_.epochs.push_back({epoch_, step_, losses_.mean(), score.loss, score.accuracy,
                                run_.trainer.learning_rate(), seconds, rate});
@@ -119,7 +119,7 @@ class Session {
     if (unsaved && epoch_ == options_.epochs) std::rethrow_exception(unsaved);
   }
 
-  // Returns the error. Training goes on: a later epoch or a checkpoint may succeed.
+  // Returns the error. Training continues: a later epoch or a checkpoint may succeed.
   std::exception_ptr save() {
     if (options_.save.empty()) return nullptr;
     try {
@@ -128,7 +128,7 @@ class Session {
       return nullptr;
     } catch (const Error& e) {
       if (epoch_ < options_.epochs && is_root())
-        std::cerr << fmt::format("{}: {}; training goes on\n", run_.program, e.what());
+        std::cerr << fmt::format("{}: {}; training continues\n", run_.program, e.what());
       return std::current_exception();
     }
   }
@@ -202,7 +202,8 @@ class Session {
   void resume() {
     const auto loaded = checkpoint::load(options_.checkpoint, parts());
     if (!loaded) {
-      fmt::print("{} holds no checkpoint: a run from the start\n\n", options_.checkpoint);
+      fmt::print("{} holds no checkpoint: the run starts from the beginning\n\n",
+                 options_.checkpoint);
       return;
     }
     for (const std::string& s : loaded->skipped)
@@ -212,7 +213,7 @@ class Session {
     fmt::print("resumed   {}, after {} steps\n\n", loaded->path, step_);
   }
 
-  // If writing fails, training goes on.
+  // If writing fails, training continues.
   void checkpoint() {
     if (options_.checkpoint.empty()) return;
     if (!losses_.empty()) report();
@@ -221,7 +222,8 @@ class Session {
       kept_ = step_;
     } catch (const Error& e) {
       progress_.clear();
-      if (is_root()) std::cerr << fmt::format("{}: {}; training goes on\n", run_.program, e.what());
+      if (is_root())
+        std::cerr << fmt::format("{}: {}; training continues\n", run_.program, e.what());
     }
   }
 
@@ -229,14 +231,14 @@ class Session {
     progress_.clear();
     history_.losses = curve_.points();
     write_results(nullptr);
-    const std::string how =
-        options_.checkpoint.empty() ? "nothing was asked to be kept (--checkpoint)"
-        : checkpoint_.empty()       ? "no checkpoint could be written"
-        : kept_ == step_            ? checkpoint_ + " holds it; go on with --resume"
-                                    : fmt::format(
-                                          "{} holds step {}, the last that could be written; go on from there "
-                                                     "with --resume",
-                                          checkpoint_, kept_);
+    const std::string how = options_.checkpoint.empty() ? "no --checkpoint was given"
+                            : checkpoint_.empty()       ? "no checkpoint could be written"
+                            : kept_ == step_
+                                ? checkpoint_ + " holds it; continue with --resume"
+                                : fmt::format(
+                                      "{} holds step {}, the last that could be written; continue "
+                                      "from there with --resume",
+                                      checkpoint_, kept_);
     fmt::print("ended by {} after step {}: {}\n", signal == SIGINT ? "SIGINT" : "SIGTERM", step_,
                how);
     return 128 + signal;

@@ -127,9 +127,18 @@ TEST(Measure, TablesAndNamesSayWhatTimesAre) {
   EXPECT_EQ(row_of({cpu(), gpu(0)}), "1,yes,no\n");
   EXPECT_EQ(row_of({cpu()}), "1,no,no\n");
   EXPECT_THAT(describe(gpu(0)), HasSubstr(", times of this machine's cores"));
+  EXPECT_EQ(emulation_note({cpu(0)}), "");
+  EXPECT_EQ(emulation_note({cpu(0), gpu(0)}),
+            "Emulated GPUs show the order of work, not its speed. LOCUS_EMULATED_LINK gives them "
+            "modelled times.");
   emulated::set_link_model(emulated::LinkModel::parse("peer=1"));
   EXPECT_EQ(row_of({cpu(), gpu(0)}), "1,yes,yes\n");
   EXPECT_THAT(describe(gpu(0)), HasSubstr(", times modelled"));
+  EXPECT_EQ(emulation_note({gpu(0)}), "Emulated GPUs show the order of work, not its speed.");
+  EXPECT_EQ(
+      emulation_note({cpu(0), gpu(0)}),
+      "Emulated GPUs show the order of work, not its speed. Times on gpu(0) are modelled, times "
+      "on cpu(0) are measured: they do not compare.");
   emulated::set_link_model(before);
 }
 
