@@ -29,7 +29,7 @@ struct CompiledCall {
   std::string op;               // "copyto" for a copy to or from a GPU
   Context context;              // enqueues the call
   Context from, to;             // ends of a copy; otherwise both are `context`
-  std::string operands;         // "f32(64,784) > f32(64,256)"; for a copy "gpu(0) to gpu(1)"
+  std::string operands;         // "f32(64,784) f32(3,)x2 > f32(64,256)"; a copy: "gpu(0) to gpu(1)"
   size_t bytes = 0;             // read and written
   std::vector<int> after = {};  // indices of the calls that this call waits for
   // Calls of a context are enqueued in segments. A segment starts when all calls that it waits for
