@@ -57,6 +57,8 @@ struct RecordedCall {
 };
 RecordedCall note(Context c, ReplayCall call);
 void touch(Context c, const std::shared_ptr<Storage>& storage, bool write);
+// Before note(): throws CaptureError if no recorded call has written the memory that `who` reads.
+void check_read(Context c, const std::string& who, const Storage& storage);
 // The call noted last copied between two host contexts.
 void copied(Context from, Context to, size_t bytes, Caller asked);
 // Whether the memory belongs to a recording of this thread.

@@ -78,6 +78,7 @@ void transfer(const TensorImpl& from, const TensorImpl& to, bool blocking, Calle
     if (const char* const why = not_replayable(from.context, to.context, blocking))
       capture::check("copyto", why);
     capture::check("copyto", owner, nullptr);
+    capture::check_read(owner, "copyto", *from.storage);
     capture::note(owner, {.context = owner,
                           .dst = to.view.data,
                           .src = from.view.data,

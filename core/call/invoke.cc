@@ -210,6 +210,13 @@ class Invocation {
   }
   // Records the launch, its reads and its writes.
   capture::RecordedCall note(const auto& out) const {
+    size_t copied = 0;
+    const auto read = [&](size_t i) -> const std::shared_ptr<Storage>& {
+      const bool copy =
+          copied < copies_.size() && in_views_[i].data == copies_[copied].handle()->view.data;
+      return (copy ? copies_[copied++] : *in_[i].tensor_).handle()->storage;
+    };
+    for (size_t i = 0; i < in_.size(); ++i) capture::check_read(context_, op_.name, *read(i));
     ReplayCall call{.context = context_,
                     .op = &op_,
                     .kernel = op_.kernel(device_->kernels(), column_),
@@ -219,13 +226,8 @@ class Invocation {
                     .attrs = attrs_};
     call.views.insert(call.views.end(), out_.data(), out_.data() + out_.size());
     const capture::RecordedCall noted = capture::note(context_, std::move(call));
-    size_t copied = 0;
-    for (size_t i = 0; i < in_.size(); ++i) {
-      const bool copy =
-          copied < copies_.size() && in_views_[i].data == copies_[copied].handle()->view.data;
-      const Tensor& read = copy ? copies_[copied++] : *in_[i].tensor_;
-      capture::touch(context_, read.handle()->storage, false);
-    }
+    copied = 0;
+    for (size_t i = 0; i < in_.size(); ++i) capture::touch(context_, read(i), false);
     for (size_t i = 0; i < out_.size(); ++i)
       capture::touch(context_, out(i).handle()->storage, true);
     return noted;

@@ -131,13 +131,16 @@ RecordedCall note(Context c, ReplayCall call) {
   return {r.replay.get(), &kept};
 }
 
-void touch(Context c, const std::shared_ptr<Storage>& storage, bool write) {
-  Recording& r = *recording_on(c);
-  if (!write && r.replay->is_unwritten(*storage))
-    throw CaptureError(r.text(), ", and ", r.replay->last_name(), " reads ", storage->bytes(),
-                       " bytes on ", c,
+void check_read(Context c, const std::string& who, const Storage& storage) {
+  const Recording& r = *recording_on(c);
+  if (r.replay->is_unwritten(storage))
+    throw CaptureError(r.text(), ", and ", who, " reads ", storage.bytes(), " bytes on ", c,
                        " that no recorded call has written; fill the tensor by an op, make it "
                        "by array(), or make it before the call");
+}
+
+void touch(Context c, const std::shared_ptr<Storage>& storage, bool write) {
+  Recording& r = *recording_on(c);
   r.replay->touch(storage, write);
   if (r.only) write ? storage->count_write() : storage->tell_read();  // no run does so
   // Makes other streams wait for the values, which throws CaptureError.

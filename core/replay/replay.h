@@ -70,7 +70,6 @@ class Replay : NonCopyable {
   // While recording: adds a call, then the memory that the call uses.
   ReplayCall& add(ReplayCall call);
   void touch(const std::shared_ptr<Storage>& storage, bool write);
-  const char* last_name() const { return calls_.back().name(); }
   // The last call waits for other devices: such calls of one device run in order.
   void order_peer_calls(Context c);
   void copied(Context from, Context to, size_t bytes, Caller asked);  // by the last call

@@ -81,6 +81,9 @@ void prepare(const SharedCall& w, int me) LOCUS_REQUIRES(barrier_turns()) {
 capture::RecordedCall note(const SharedCall& w, const PeersAttrs& attrs,
                            const std::vector<View>& in, const std::vector<View>& out) {
   const Context c = stream_of(w, attrs.me).context;
+  each_operand(w, attrs.me, [&](const Tensor& t) {
+    if (t.context() == c) capture::check_read(c, w.op.name, storage_of(t));
+  });
   ReplayCall call{.context = c,
                   .op = &w.op,
                   .kernel = w.kernel,

@@ -1,4 +1,5 @@
 // Values that the host makes inside a compiled function.
+#include <locus/core/capture.h>
 #include <locus/core/compile.h>
 
 #include <locus/core/error.h>
@@ -91,6 +92,19 @@ TEST(CompiledHostValues, MemoryThatTheHostFilledIsRefused) {
   for (const char* part : {"is being recorded", "add reads 24 bytes on cpu(0)",
                            "no recorded call has written", "array()"})
     EXPECT_NE(text.find(part), std::string::npos) << text;
+}
+
+// An op that is refused is no part of the graph.
+TEST(CaptureHostValues, WhatReadsUnwrittenMemoryIsNotReplayed) {
+  LOCUS_NEEDS_ANY_GPUS(1);
+  Tensor w = ones({3}, gpu(0)), y = zeros({3}, gpu(0));
+  Capture capture(gpu(0));
+  EXPECT_THROW(w += empty({3}, gpu(0)), CaptureError);
+  y += w;
+  Graph graph = capture.end();
+  graph.replay();
+  EXPECT_EQ(values(w), Values(3, 1));
+  EXPECT_EQ(values(y), Values(3, 1));
 }
 
 }  // namespace
