@@ -48,9 +48,6 @@ Device& open(Context c) {
 
 void register_device(DeviceType type, const DeviceFactory& factory) {
   const int code = static_cast<int>(type);
-  if (factory.name.empty() || !factory.count || !factory.open)
-    throw ValueError("register_device: \"", factory.name,
-                     "\"; expected a name, and the functions count and open");
   if (code < 1 || code >= kMaxDeviceTypes)
     throw Error("register_device: \"", factory.name, "\" with code ", code,
                 "; expected a code from 1 to ", kMaxDeviceTypes - 1);
@@ -66,6 +63,9 @@ void register_device(DeviceType type, const DeviceFactory& factory) {
 }
 
 DeviceType register_device(const DeviceFactory& factory) {
+  if (factory.name.empty() || !factory.count || !factory.open)
+    throw ValueError("register_device: \"", factory.name,
+                     "\"; expected a name, and the functions count and open");
   Registry& r = registry();
   constexpr int kFirst = static_cast<int>(DeviceType::cpu_pinned) + 1;
   for (int i = kFirst; i < kMaxDeviceTypes; ++i) {

@@ -81,8 +81,11 @@ void prepare(const SharedCall& w, int me) LOCUS_REQUIRES(barrier_turns()) {
 capture::RecordedCall note(const SharedCall& w, const PeersAttrs& attrs,
                            const std::vector<View>& in, const std::vector<View>& out) {
   const Context c = stream_of(w, attrs.me).context;
+  std::vector<const Storage*> written;  // kernels read results, too, that others push to
+  each_result(w, attrs.me, [&](const Tensor& t) { written.push_back(&storage_of(t)); });
   each_operand(w, attrs.me, [&](const Tensor& t) {
-    if (t.context() == c) capture::check_read(c, w.op.name, storage_of(t));
+    if (t.context() == c && std::ranges::find(written, &storage_of(t)) == written.end())
+      capture::check_read(c, w.op.name, storage_of(t));
   });
   ReplayCall call{.context = c,
                   .op = &w.op,

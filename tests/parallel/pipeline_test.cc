@@ -387,7 +387,7 @@ TEST(Pipeline, AfterAnErrorInTheMiddleGradientsAreStale) {
 }
 
 TEST(PipelineOrder, RefusesNumbersBelowOne) {
-  for (const auto [stages, microbatches] : {std::pair(-1, 2), std::pair(0, 2), std::pair(2, -2)})
+  for (const auto& [stages, microbatches] : {std::pair(-1, 2), std::pair(0, 2), std::pair(2, -2)})
     EXPECT_THROW(Pipeline::order(Schedule::gpipe, stages, microbatches), ValueError);
 }
 
