@@ -177,7 +177,7 @@ void update(const Selection& s, const auto& change) try {
   rethrow_at(SelectionAccess(s).from);
 }
 
-Selection select(const Tensor& x, std::span<const Selector> items) {
+Selection select(const Tensor& x, std::span<const Selector> items) try {
   std::vector<Index> basic;
   int covered = 0;
   Caller from;
@@ -222,15 +222,17 @@ Selection select(const Tensor& x, std::span<const Selector> items) {
   }
   if (plain && covered <= x.ndim()) return SelectionAccess::make(x, std::move(ids), at, from);
   return SelectionAccess::make(detail::basic_index(x, basic), std::move(ids), at, from);
+} catch (const Error&) {
+  for (const Selector& item : items)
+    if (item.ids()) rethrow_at(item.from());
+  throw;
 }
 
 }  // namespace
 
-Selection Tensor::operator[](At<Tensor> ids) const try {
+Selection Tensor::operator[](At<Tensor> ids) const {
   const Selector item(ids.value, ids.from);
   return select(*this, {&item, 1});
-} catch (const Error&) {
-  rethrow_at(ids.from);
 }
 
 Selection Tensor::operator()(const Selector& a, const Selector& b, const Selector& c,

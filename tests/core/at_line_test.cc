@@ -200,6 +200,10 @@ TEST(AtLine, IsThatOfCallsWithEmptyTensors) {
     line = __LINE__ + 1;
     const Tensor y = x[Tensor()];
   });
+  expect_line<EmptyTensor>([&](unsigned& line) {
+    line = __LINE__ + 1;
+    const Tensor y = x.reshape({1, 2})(0, Tensor());
+  });
 }
 
 TEST(AtLine, IsThatOfCollectivesOfManyTensors) {
