@@ -1,0 +1,72 @@
+// Where recordings end, and which calls share one.
+#include <locus/core/autograd.h>
+#include <locus/core/capture.h>
+#include <locus/core/compile.h>
+
+#include <thread>
+
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
+#include "tests/support/contexts.h"
+
+namespace locus::test {
+namespace {
+
+using Values = std::vector<double>;
+
+TEST(RecordingCalls, ACaptureEndsOnceOnTheThreadThatBeganIt) {
+  LOCUS_NEEDS_ANY_GPUS(1);
+  Tensor x = ones({2}, gpu(0));
+  Capture capture(gpu(0));
+  x += 1;
+  std::thread([&] { EXPECT_THROW(capture.end(), CaptureError); }).join();
+  Graph graph = capture.end();
+  EXPECT_THROW(capture.end(), CaptureError);
+  graph.replay();
+  EXPECT_EQ(values(x), Values(2, 2));
+}
+
+TEST(RecordingCalls, AGraphIsNotReplayedWhileItsThreadCaptures) {
+  LOCUS_NEEDS_ANY_GPUS(1);
+  Tensor x = ones({2}, gpu(0));
+  Capture first(gpu(0));
+  x += 1;
+  Graph graph = first.end();
+  {
+    const Capture second(gpu(0));
+    EXPECT_THROW(graph.replay(), CaptureError);
+  }
+  graph.replay();
+  EXPECT_EQ(values(x), Values(2, 2));
+}
+
+TEST(RecordingCalls, BackwardThroughOneResultFreesTheGraphOfAll) {
+  for (Context c : contexts()) {
+    const Tensor x = ones({2}, c);
+    x.attach_grad();
+    Compiled f([](const Tensors& in) { return Tensors{in[0] * 2, in[0] * 3}; });
+    Tensors y;
+    {
+      const autograd::Record record;
+      y = f({x});
+    }
+    y[0].backward();
+    EXPECT_EQ(values(x.grad()), Values(2, 2));
+    EXPECT_THROW(y[1].backward(), Error);
+  }
+}
+
+TEST(RecordingCalls, EachCurrentContextHasARecording) {
+  Compiled f([](const Tensors& in) { return Tensors{in[0] + ones({2}, in[0].context())}; });
+  const Tensor x = ones({2});
+  f({x});
+  {
+    const ContextScope scope(cpu(1));
+    f({x});
+  }
+  f({x});
+  EXPECT_EQ(f.recorded(), 2u);
+}
+
+}  // namespace
+}  // namespace locus::test
