@@ -139,7 +139,7 @@ std::string format_transfers(const std::vector<TransferEntry>& entries) {
   for (const std::string& line : table_lines(rows, "lllrrrrl")) text += line + "\n";
   if (!times.empty()) text += "* emulated GPU: " + times + "\n";
   const TransferEntry& worst = dearest(entries);
-  return text + "Dearest, " + line_text(worst.caller) + ": " + advice_for(worst) + ".\n";
+  return text + "Costliest, " + line_text(worst.caller) + ": " + advice_for(worst) + ".\n";
 }
 
 }  // namespace locus

@@ -255,7 +255,7 @@ TEST(TransferLog, NothingIsLostInALongRun) {
   EXPECT_EQ(copies[0].count, 3000u);
 }
 
-TEST(TransferLog, TheDearestComesFirst) {
+TEST(TransferLog, TheCostliestComesFirst) {
   const Context there = elsewhere();
   const TransferLog log;
   ones({1 << 20}).copyto(there);
@@ -379,9 +379,9 @@ TEST(TransferEnvironmentDeathTest, PrintsAtTheEndOfAnyProgram) {
     std::exit(0);
   };
   setenv("LOCUS_TRANSFERS", "summary", 1);
-  EXPECT_EXIT(program(), testing::ExitedWithCode(0), "what .*copy .*cpu.0. .*8 B.*Dearest");
+  EXPECT_EXIT(program(), testing::ExitedWithCode(0), "what .*copy .*cpu.0. .*8 B.*Costliest");
   setenv("LOCUS_TRANSFERS", "full", 1);
-  EXPECT_EXIT(program(), testing::ExitedWithCode(0), "locus: copy cpu.0. to .*8 bytes.*Dearest");
+  EXPECT_EXIT(program(), testing::ExitedWithCode(0), "locus: copy cpu.0. to .*8 bytes.*Costliest");
   setenv("LOCUS_TRANSFERS", "loud", 1);
   EXPECT_EXIT(
       {

@@ -12,14 +12,14 @@ using testing::Not;
 std::string advice(TransferKind kind, Context from, Context to, uint64_t count, uint64_t bytes) {
   const std::string text = format_transfers(
       {{kind, from, to, count, bytes, 0.25, {"/home/me/train/main.cc", 41}, false}});
-  return text.substr(text.find("Dearest"));
+  return text.substr(text.find("Costliest"));
 }
 
 TEST(TransferTable, Advises) {
   using enum TransferKind;
   EXPECT_EQ(
       advice(item, gpu(0), cpu(), 1000, 4000),
-      "Dearest, train/main.cc:41: 1000 scalars read one at a time; keep it on the device, read "
+      "Costliest, train/main.cc:41: 1000 scalars read one at a time; keep it on the device, read "
       "once: collect them on gpu(0) and call to_vector after the loop.\n");
   EXPECT_THAT(advice(item, gpu(0), cpu(), 1, 4), HasSubstr("read the value later"));
   EXPECT_THAT(advice(copy, cpu(), gpu(0), 100, 400), HasSubstr("gather them and copy once"));
@@ -48,18 +48,18 @@ TEST(TransferTable, Layout) {
       "copy        cpu(0)  gpu(1)      2  1.50 MB   1.00 ms  1.50  train/main.cc:41\n"
       "wait: item  gpu(1)  cpu(0)      1      4 B  25.0 us*     -  (line not known)\n"
       "* emulated GPU: times of a model\n"
-      "Dearest, train/main.cc:41: copied 2 times; keep the data on gpu(1) if it is used again "
+      "Costliest, train/main.cc:41: copied 2 times; keep the data on gpu(1) if it is used again "
       "there.\n");
 }
 
-TEST(TransferTable, TheDearestIsWhatHeldTheHostUp) {
+TEST(TransferTable, TheCostliestIsWhatHeldTheHostUp) {
   using enum TransferKind;
   const Caller loader{"loader.cc", 7}, loss{"train.cc", 9};
   const auto dearest = [&](double upload, double read) {
     const std::string text =
         format_transfers({{copy, cpu_pinned(), gpu(0), 100, 6400000, upload, loader},
                           {item, gpu(0), cpu(), 100, 400, read, loss}});
-    return text.substr(text.find("Dearest"));
+    return text.substr(text.find("Costliest"));
   };
   EXPECT_THAT(dearest(0.5, 0.1), HasSubstr("train.cc:9")) << "uploads run beside it";
   EXPECT_THAT(dearest(0.5, 0.01), HasSubstr("loader.cc:7"));

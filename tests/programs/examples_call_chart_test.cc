@@ -114,7 +114,7 @@ TEST(CallChart, ListsAllOperandsOnSeveralLines) {
   EXPECT_THAT(s, HasSubstr(">f32(256,512)<"));
 }
 
-TEST(CallChart, OfManyCallsTheDearestAreListed) {
+TEST(CallChart, OfManyCallsTheCostliestAreListed) {
   Calls calls(300, call(gpu(0), 0, 0, 1));
   calls[200].op = "dear";
   calls[200].us = 2;
