@@ -51,7 +51,7 @@ foreach(isa ${isas})
   target_include_directories(locus_kernels_${isa} SYSTEM PRIVATE
     $<TARGET_PROPERTY:Eigen3::Eigen,INTERFACE_INCLUDE_DIRECTORIES>)
   # A loop's speed depends on where it lies in cache lines: it is not to change with other files.
-  target_compile_options(locus_kernels_${isa} PRIVATE -falign-functions=64)
+  target_compile_options(locus_kernels_${isa} PRIVATE -falign-functions=64 -falign-loops=32)
   if(LOCUS_SANITIZE)
     target_compile_options(locus_kernels_${isa} PRIVATE -O1)  # tests wait for them
   endif()
