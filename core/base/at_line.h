@@ -13,12 +13,5 @@ namespace locus {
 std::string with_line(const std::string& text, Caller from);
 std::string without_line(const std::string& text);
 std::string line_in(const std::string& text);  // " (at train.cc:152)", or ""
-// In a catch block: rethrows the Error with the line:
-//   void Tensor::wait_to_read(Caller from) const try {
-//     ...
-//   } catch (const Error&) {
-//     rethrow_at(from);
-//   }
-[[noreturn]] void rethrow_at(Caller from);
 
 }  // namespace locus

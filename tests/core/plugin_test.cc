@@ -12,6 +12,7 @@
 #include <locus/ops/elementwise.h>
 #include "tests/registry/walk.h"
 #include "tests/support/contexts.h"
+#include "tests/support/expect_line.h"
 
 namespace locus::test {
 namespace {
@@ -114,6 +115,13 @@ const Op& axpby_op() {
   return op;
 }
 
+Tensor axpby(double a, const Tensor& x, double b, const Tensor& y,
+             Caller from = Caller::here()) try {
+  return invoke(axpby_op(), {x, y}, AxpbyAttrs{a, b});
+} catch (const Error&) {
+  rethrow_at(from);
+}
+
 const References kReferences{{
     reference<AxpbyAttrs>("axpby",
                           [](const Arrays& in, const AxpbyAttrs& k) -> Arrays {
@@ -153,6 +161,14 @@ TEST(Plugin, AnOpFromOutsideRunsAndDifferentiates) {
   EXPECT_EQ(z.to_vector<float>(), (std::vector<float>{13, 26}));
   z.backward();
   EXPECT_EQ(x.grad().to_vector<float>(), (std::vector<float>{3, 3}));
+}
+
+TEST(Plugin, ErrorsOfAnOpFromOutsideNameTheLineOfItsCaller) {
+  const Tensor x = ones({2}), none;
+  EXPECT_NAMES_ITS_LINE(axpby(1, x, 1, ones({3})));
+  EXPECT_NAMES_ITS_LINE(axpby(1, x, 1, ones({2}, cpu(1))));
+  EXPECT_NAMES_ITS_LINE(axpby(1, ones({2}, i32), 1, ones({2}, i32)));
+  EXPECT_NAMES_ITS_LINE(axpby(1, x, 1, none));
 }
 
 TEST(Plugin, ADeviceFromOutsideIsAContext) {
