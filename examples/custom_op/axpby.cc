@@ -56,6 +56,8 @@ const Op& axpby_op() {
 
 }  // namespace
 
-Tensor axpby(double a, const Tensor& x, double b, const Tensor& y) {
+Tensor axpby(double a, const Tensor& x, double b, const Tensor& y, Caller from) try {
   return invoke(axpby_op(), {x, y}, AxpbyAttrs{a, b});
+} catch (const Error&) {
+  rethrow_at(from);
 }
