@@ -91,7 +91,8 @@ class Invocation {
     context_ = c;
     device_ = &device(c);
     stream_ = current_stream(c, *device_);
-    if (!op_.kernel(device_->kernels(), column_)) [[unlikely]]
+    kernel_ = op_.kernel(device_->kernels(), column_);
+    if (!kernel_) [[unlikely]]
       no_kernel(op_, in_, c, device_->kernels(), column_);
     if (op_.layout == Layout::contiguous)
       for (size_t i = 0; i < in_.size(); ++i) {
@@ -188,7 +189,7 @@ class Invocation {
                       attrs_.size,
                       stream_,
                       attrs_.owner};
-      trace::launch(*device_, op_.kernel(device_->kernels(), column_), call, NamedCalls::name(op_));
+      trace::launch(*device_, kernel_, call, NamedCalls::name(op_));
     }
     if (sync_each()) [[unlikely]]
       device_->synchronize(stream_);
@@ -219,7 +220,7 @@ class Invocation {
     for (size_t i = 0; i < in_.size(); ++i) capture::check_read(context_, op_.name, *read(i));
     ReplayCall call{.context = context_,
                     .op = &op_,
-                    .kernel = op_.kernel(device_->kernels(), column_),
+                    .kernel = kernel_,
                     .launch_name = NamedCalls::name(op_),
                     .views = {in_views_.data(), in_views_.data() + in_.size()},
                     .n_in = static_cast<int>(in_.size()),
@@ -241,6 +242,7 @@ class Invocation {
   Buffer<View, 2> out_;
   Tensors copies_;  // row-major, of inputs that are not
   DType column_ = f32;
+  Kernel kernel_ = nullptr;  // looked up once: set_kernel() may replace it meanwhile
   Context context_;
   Device* device_ = nullptr;
   StreamView stream_;
