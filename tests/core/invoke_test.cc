@@ -1,5 +1,7 @@
 // The path of every op call: errors before anything runs.
+#include <atomic>
 #include <limits>
+#include <thread>
 
 #include <locus/core/autograd.h>
 #include <locus/core/op.h>
@@ -172,6 +174,61 @@ TEST(Invoke, NothingIsCopiedForACallThatIsRefused) {
   const uint64_t before = memory_pool(cpu()).stats().allocations;
   EXPECT_THROW(invoke(get_op("softmax"), {x}, SoftmaxAttrs{5, 1}), ShapeError);
   EXPECT_EQ(memory_pool(cpu()).stats().allocations, before);
+}
+
+DType same_infer(std::span<const Meta> in, const NoAttrs&, std::span<Meta> out) {
+  out[0] = in[0];
+  return in[0].dtype;
+}
+template <int V>
+void fill_with(const Call& call) {
+  for (int64_t i = 0; i < call.out[0].meta.size(); ++i) call.out[0].as<float>()[i] = V;
+}
+
+TEST(Invoke, NothingIsMadeIfThereIsNoKernel) {
+  static const Op& op = OpDef("only_f32_of_this_test", {"x"})
+                            .infer<&same_infer>()
+                            .kernel(DeviceType::cpu, f32, &fill_with<1>)
+                            .no_gradient("of a test")
+                            .no_samples("of a test");
+  for (const Context c : contexts()) {
+    if (device(c).kernels() != DeviceType::cpu) continue;
+    const Tensor x = ones({4, 6}, {c, f64}).T();  // a kernel would get a row-major copy
+    const uint64_t before = memory_pool(c).stats().allocations;
+    const std::string text = message_of<DTypeError>([&] { invoke(op, {x}); });
+    EXPECT_EQ(memory_pool(c).stats().allocations, before);
+    EXPECT_THAT(text, HasSubstr("no kernel for f64 on " + to_string(c) + "; expected one of f32"));
+  }
+}
+
+TEST(Invoke, AKernelMayBeSetBesideCallsInAnotherThread) {
+  static const Op& op = OpDef("set_beside_calls_of_this_test", {"x"})
+                            .infer<&same_infer>()
+                            .kernel(DeviceType::cpu, f32, &fill_with<1>)
+                            .no_gradient("of a test")
+                            .no_samples("of a test");
+  std::atomic<bool> begun = false, done = false;
+  std::thread setter([&] {
+    const Kernel kernels[] = {&fill_with<1>, &fill_with<2>, nullptr};
+    for (size_t i = 0; !done; ++i) {
+      set_kernel(op.name, DeviceType::cpu, f32, kernels[i % 3]);
+      begun = true;
+    }
+  });
+  while (!begun) std::this_thread::yield();
+  const Tensor x = ones({64});
+  int refused = 0, results[3] = {};
+  for (int i = 0; i < 20000; ++i) try {
+      const std::vector<float> y = invoke(op, {x}).to_vector<float>();
+      ASSERT_TRUE(y[0] == 1 || y[0] == 2);
+      ASSERT_EQ(y, std::vector<float>(64, y[0])) << "two kernels ran";
+      ++results[static_cast<int>(y[0])];
+    } catch (const DTypeError&) {
+      ++refused;
+    }
+  done = true;
+  setter.join();
+  EXPECT_EQ(refused + results[1] + results[2], 20000);
 }
 
 // batch_norm must allocate its first result; the others are given.

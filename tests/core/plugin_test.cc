@@ -213,8 +213,29 @@ TEST(Plugin, AKernelForAnOldOpMakesItRun) {
   EXPECT_EQ((y - x).to_vector<float>(), (std::vector<float>{4, 4}));
 }
 
+TEST(Plugin, ADeviceThatFailedToOpenIsOpenedAtItsNextUse) {
+  static int opens = 0;
+  static const DeviceType type =
+      register_device(DeviceFactory{"late", [] { return 1; },
+                                    [](Context c) -> std::unique_ptr<Device> {
+                                      if (++opens == 1) throw DeviceError(c, ": not ready");
+                                      return std::make_unique<Lab>(c);
+                                    }});
+  const Context late{type, 0};
+  EXPECT_THROW(device(late), DeviceError);
+  EXPECT_EQ(device(late).info().name, "laboratory device");
+  device(late);
+  EXPECT_EQ(opens, 2);
+}
+
 TEST(Plugin, ATakenNameIsRefused) {
-  EXPECT_THROW(register_device(DeviceFactory{"cpu", [] { return 1; }, nullptr}), Error);
+  const auto open = [](Context c) -> std::unique_ptr<Device> { return std::make_unique<Lab>(c); };
+  EXPECT_THROW(register_device(DeviceFactory{"cpu", [] { return 1; }, open}), Error);
+}
+
+TEST(Plugin, ADeviceWithoutAFunctionIsRefused) {
+  EXPECT_THROW(register_device(DeviceFactory{"lab without open", [] { return 1; }, nullptr}),
+               ValueError);
 }
 
 }  // namespace
