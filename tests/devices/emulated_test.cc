@@ -178,6 +178,15 @@ TEST_F(Emulated, AnErrorSurfacesAtAnyStreamOfItsDevice) {
   EXPECT_NO_THROW(gpu0().synchronize(compute()));
 }
 
+TEST_F(Emulated, AnErrorSurfacesAtAStreamWithoutFailedWork) {
+  launch(compute(), throw_index_error, "take");
+  const EventView failed = gpu0().record(compute());
+  gpu0().wait_host(failed);
+  gpu0().release(failed);
+  EXPECT_THROW(gpu0().synchronize(gpu0().stream(Lane::to_host)), IndexError);
+  EXPECT_NO_THROW(gpu0().synchronize(compute()));
+}
+
 TEST_F(Emulated, StreamsAreIndependentUntilOneWaits) {
   const StreamView a = compute(), b = gpu0().stream(Lane::to_host);
   std::vector<int> log;
