@@ -2,8 +2,7 @@
 //
 // To add a device, implement Device and register a factory. Every op with kernels for the type that
 // kernels() returns runs on the device. Complete example: tests/core/plugin_test.cc. The framework
-// owns devices and never destroys them, so nothing races with static destructors. Threads: any
-// thread may call any method at any time.
+// owns devices and never destroys them. Threads: any thread may call any method at any time.
 #pragma once
 
 #include <memory>
@@ -18,16 +17,16 @@
 namespace locus {
 
 // A point in a stream's work, from Device::record. The caller owns the event and passes it once to
-// release() of the device of its context.
+// device(context).release().
 struct EventView {
   Context context;
   void* native = nullptr;
   bool timed = false;
 };
 
-// Allocates memory in stream order. A block may be used on its stream when allocate returns. After
-// its release, that stream may get the block again at once. Another stream gets the block only
-// after waiting for that stream's queued work.
+// Allocates memory in stream order. When allocate returns, work on `stream` may use the block.
+// After deallocate, `stream` may get the block again at once. Another stream gets the block only
+// after waiting for the work queued on `stream`.
 class Allocator {
  public:
   virtual ~Allocator() = default;
@@ -56,7 +55,7 @@ class MemoryPool : public Allocator {
   virtual void release_cached() = 0;         // returns wholly free segments to the driver
 };
 
-// Several calls replayed as one. Not in flight when destroyed.
+// Calls replayed as one. Destroyed only after all replays are done.
 class RecordedWork {
  public:
   virtual ~RecordedWork() = default;
@@ -65,7 +64,7 @@ class RecordedWork {
 class Replay;
 struct ReplayCall;  // replay.h
 
-// A context's own streams. Ops run on compute, many copies beside compute (see Details).
+// A context's own streams. Ops run on compute, many copies on the other lanes (see Details).
 enum class Lane : uint8_t { compute, to_device, to_host, peer };
 inline constexpr int kNumLanes = 4;
 const char* name(Lane lane);
@@ -86,9 +85,9 @@ class Device {
   virtual StreamView open_stream() = 0;
   virtual void close_stream(StreamView s) noexcept = 0;  // blocks until its work is done
 
-  // Runs or enqueues `kernel` on call.stream. `name` is for asynchronous errors: the op's name, or
-  // its caller's name and the op's name (named_calls.h). `name` lives as long as the program.
-  // Throws errors that the host sees at once.
+  // Runs or enqueues `kernel` on call.stream. `name` is for asynchronous errors: "take", or with
+  // callers "CTCLoss: label: take" (named_calls.h). `name` lives as long as the program. Throws
+  // errors that the host sees at once.
   virtual void launch(Kernel kernel, const Call& call, const char* name) = 0;
   // Enqueues a copy of bytes on s. This device is the target's or, for a copy to the host, the
   // source's. When copy returns, a source in pageable host memory may be overwritten, and a target
@@ -98,7 +97,7 @@ class Device {
 
   // An event that fires when the work enqueued on s so far is done.
   virtual EventView record(StreamView s) = 0;
-  // An event with a time, for elapsed_ms. If times cost nothing, record() adds them, too.
+  // An event with a time, for elapsed_ms. By default record(), whose events then need times.
   virtual EventView record_time(StreamView s) { return record(s); }
   virtual void release(EventView e) noexcept = 0;  // streams that wait for e still do
   virtual bool done(EventView e) = 0;
@@ -107,21 +106,21 @@ class Device {
   virtual void wait(StreamView waiter, EventView e) = 0;
   virtual void wait_host(EventView e) = 0;                      // the host blocks
   virtual double elapsed_ms(EventView from, EventView to) = 0;  // of record_time(), both fired
-  // Blocks the host until s is empty; if s.id == 0, until all streams of the device are. Throws the
-  // device's first asynchronous error since the last one thrown, on whichever stream, with its own
-  // type and the op's name. Drops the other errors.
+  // Blocks the host until s is empty; if s.id == 0, until all streams of the device are. If work on
+  // any stream failed, throws the first error, with its type and the op's name, and forgets all
+  // errors.
   virtual void synchronize(StreamView s) = 0;
 
   // Optional: makes one graph of calls of a replay (replay.h). Runs each call once by replay.run()
   // on a recording stream, in an order that obeys ReplayCall::after. CaptureError if the device
-  // refuses the calls. Null, as here: a replay launches the calls one by one.
+  // refuses the calls. Null, as here: the replay launches the calls one by one.
   virtual std::unique_ptr<RecordedWork> make_graph(Replay&, std::span<ReplayCall>) {
     return nullptr;
   }
 };
 
 // Counts the machine's devices of one type, at most kMaxDevices, and opens a device. `open` is
-// called once per context, at first use.
+// called once per context, at first use; if it throws, again at the next use.
 struct DeviceFactory {
   std::string name;  // as Context prints it
   int (*count)();
@@ -131,7 +130,7 @@ struct DeviceFactory {
 };
 // Throws Error if the type or the name is taken.
 void register_device(DeviceType type, const DeviceFactory& factory);
-// Registers under the next free type, and returns the type.
+// Registers under the next free type and returns it. ValueError without name, count or open.
 DeviceType register_device(const DeviceFactory& factory);
 bool device_registered(DeviceType type);
 
@@ -140,8 +139,8 @@ bool device_registered(DeviceType type);
 Device& device(Context c);
 MemoryPool& memory_pool(Context c);
 std::vector<Context> opened_devices();
-// Blocks until all streams of all opened devices are empty. Then throws the first error found, in
-// order of contexts, and drops other devices' errors.
+// Blocks until all streams of all opened devices are empty. Then throws the first error, in order
+// of contexts. The text adds the other devices' errors.
 void wait_all(Caller from = Caller::here());
 
 // An id for a new stream: unique in the process, 1 or more.
@@ -152,22 +151,22 @@ uint32_t new_stream_id();
 // Memory pools:
 //   - A block given to deallocate_after is pending until the pool sees that its events have fired.
 //     The pool looks in some allocations and in release_cached.
-//   - If an allocation would exceed the limit, the pool releases cached segments, takes free blocks
-//     of other streams, and waits for pending blocks. If this is not enough, allocate throws
-//     OutOfMemory. The program can go on.
+//   - If the limit or the driver refuses more memory, the pool takes free blocks of other streams,
+//     then releases cached segments, then waits for pending blocks. If this is not enough, allocate
+//     throws OutOfMemory. The program can go on.
 
 // Streams of copies:
-//   - A copy to a new tensor on a device runs on the target's to_device from the host, and on the
-//     target's peer from another device.
+//   - A copy to a new tensor on a device runs on the target's to_device if the source is on the
+//     host, else on the target's peer.
 //   - A non-blocking copy to the host runs on the source's to_host.
 //   - In a StreamScope of the lane's context, such a copy runs on the scope's stream.
 //   - Replays of copies between devices always run on the target's peer.
 
 // Wrong streams:
 //   - open_stream() may return a closed stream again.
-//   - launch() and copy() on a closed stream throw DeviceError. record() gives an event that has
-//     fired, and synchronize() returns.
+//   - launch() and copy() on a closed stream throw DeviceError. On a closed stream, record() gives
+//     an event that has fired, and synchronize() does not block.
 //   - launch() and copy() on a stream of another device throw Error or a subclass. Other methods
-//     need not check the stream. Host devices ignore it.
+//     need not check the stream. Host devices ignore the stream.
 
 }  // namespace locus

@@ -5,9 +5,9 @@
 // An op is data: a name, an inference function, kernels by (device type, dtype), a gradient made of
 // other ops, and sample inputs for generic tests. Two kinds of op have no kernel. Views return the
 // same memory with another shape or strides. Functions run on the host and call other ops and
-// copies (copyto). Users define ops, and add kernels for new devices, by the same calls as the
-// built-in ops (OpDef below; complete example: examples/custom_op). Threads: define an op before
-// other threads use it. Any thread may call invoke() and set_kernel() at any time.
+// copies (copyto). Users define ops, and add kernels for new devices, by the same calls as built-in
+// ops (complete example: examples/custom_op). Threads: define an op before other threads use it.
+// Any thread may call invoke() and set_kernel() at any time.
 #pragma once
 
 #include <atomic>
@@ -136,7 +136,8 @@ struct Op {
   MakeView make_view = nullptr;
   Function function = nullptr;
   Samples (*samples)(Context, DType) = nullptr;
-  // Why the op has no gradient, has no samples, cannot be captured (capture.h). Tests print these.
+  // Why the op has no gradient, has no samples, cannot be captured (capture.h). Errors and tests
+  // print these.
   const char* no_gradient = nullptr;
   const char* no_samples = nullptr;
   const char* no_capture = nullptr;
@@ -365,9 +366,11 @@ void invoke_into(const Op& op, Refs in, Refs out, const A& attrs = {}) {
 // --- Details ---
 
 // All calls are checked before anything is allocated, launched or written:
-//   - Error: a wrong number of inputs or results; invoke() or invoke_all() of an op that writes in
-//     place; a defined result of a view op; under autograd::Record, a defined result if an operand
-//     is in the graph.
+//   - EmptyTensor: an undefined input.
+//   - Error: a wrong number of inputs or results; an op without infer(), view() or function();
+//     invoke() or invoke_all() of an op that writes in place; a defined result of a view op; a
+//     defined result that is a broadcast view; under autograd::Record, a defined result if the
+//     result or an input is in the graph.
 //   - ValueError: attributes of another type than the op's (default: NoAttrs); two defined results
 //     that share memory.
 //   - ContextMismatch: operands or defined results on different contexts. cpu_pinned() goes with
@@ -376,6 +379,10 @@ void invoke_into(const Op& op, Refs in, Refs out, const A& attrs = {}) {
 //     dtype than inferred.
 //   - DTypeError: no kernel for the device type and dtype. The text lists the dtypes that have one.
 //   - Function ops check contexts, shapes and dtypes in their function.
+//   - The call launches the kernel that this check found. set_kernel() in another thread changes
+//     only later calls.
+//   - These errors do not name the program's line. A function with a Caller adds the line:
+//     rethrow_at() in caller.h.
 
 // Defined results:
 //   - If the kernel cannot write all of them directly, invoke() makes the results in new memory and
