@@ -10,8 +10,8 @@
 //
 // The first checkpoint is the folder "run/checkpoint-000001". It has a file for each part, in
 // MXNet's .params format (core/io.h), and manifest.json with the size and CRC-32 of each file. The
-// state of random numbers is always a part. Measured choices of kernels (core/tuning.h), if any,
-// are a part, too. load() restores both.
+// state of random numbers is always a part. If kernels were chosen by measuring (core/tuning.h),
+// the choices are a part, too. load() restores these parts without being asked.
 #pragma once
 
 #include <optional>
@@ -23,12 +23,12 @@
 namespace locus::checkpoint {
 
 struct SaveOptions {
-  int keep = 3;  // number of checkpoints that stay, the newest; >= 1
+  int keep = 3;  // the number of newest checkpoints that stay; ValueError if < 1
 };
 // Writes the next checkpoint and returns its folder. Waits for the tensors. Creates `directory`. If
 // the checkpoint cannot be written (a full disk, a folder without permission), save() throws an
-// Error that names the file. Earlier checkpoints are then untouched, and training may go on.
-// ValueError if two parts have one name; rename one with named().
+// Error that names the file. Earlier checkpoints are then untouched, and a later save() may
+// succeed. ValueError if two parts have one name; rename one with named().
 std::string save(const std::string& directory, const Parts& parts, const SaveOptions& = {},
                  Caller = Caller::here());
 
@@ -37,47 +37,51 @@ struct Loaded {
   std::vector<std::string> skipped;  // damaged newer checkpoints, each with the reason
 };
 // Restores the parts and the random numbers from the newest whole checkpoint. A checkpoint is whole
-// if all its files have the size and CRC-32 in its manifest, also those of parts that the caller
-// does not load. The caller may load only some parts, for example the network.
+// if all its files have the size and CRC-32 in its manifest. The caller may load only some parts,
+// for example the network. Damaged files of other parts count, too.
 //
 // Returns nullopt if `directory` has no checkpoint or does not exist. Throws FormatError if all
 // checkpoints are damaged, or if the newest whole checkpoint lacks a part. If a part does not fit,
-// throws the part's error (see Details) and tries no older checkpoint. All parts are checked before
-// the first is restored: after these errors nothing has changed.
+// throws the part's error (see Details) and tries no older checkpoint. load() checks all parts
+// before it restores the first. If a check fails, load() restores nothing.
 std::optional<Loaded> load(const std::string& directory, const Parts& parts,
                            Caller = Caller::here());
 
 // --- Details ---
 
 // The program that loads
-//   - It makes the same networks, optimizer and loader, with the same options. It sets options
-//     again, also a learning rate that set_learning_rate() changed.
+//   - The program makes the same networks, optimizer and loader, with the same options. Options are
+//     not saved. A learning rate that set_learning_rate() changed is not saved either.
 //   - If a part does not fit, the error names the difference. A network throws FormatError for
-//     other names, ShapeError or DTypeError. A Trainer throws these, and FormatError for another
-//     optimizer. A loader throws ValueError for another number of samples, batch_size, shuffle,
-//     last_batch or seed.
+//     other names, else ShapeError or DTypeError. A Trainer throws the same errors, and FormatError
+//     for another optimizer. A loader throws ValueError for another number of samples, batch_size,
+//     shuffle, last_batch or seed.
 
 // Parts
 //   - If a Trainer was moved from, save() throws Error and writes no checkpoint. If an object was
 //     destroyed, the behavior is undefined.
 
 // Writing
-//   - save() writes under another name, flushes to the disk and renames. A reader sees a whole
-//     checkpoint or none.
+//   - save() writes a draft under another name, flushes the files to the disk and renames the
+//     draft. A reader sees a whole checkpoint or none.
+//   - Then save() deletes older checkpoints than the newest `keep`. It deletes no folder without
+//     manifest.json.
 //   - A process that is killed in save() leaves the earlier checkpoints and a hidden draft,
 //     ".checkpoint-000012-HOST-PID". The next save() on that host removes the draft, unless
 //     another running process has that PID.
-//   - Several processes may save into one folder. They take turns if the file system has locks.
+//   - Several processes or threads may save into one folder. They take turns if the file system has
+//     locks.
 
 // Reading
 //   - Networks are restored first, then the other parts in the given order, then random numbers and
 //     choices of kernels. The program may give `parts` in any order.
-//   - If restoring a part fails after the checks (out of memory), the parts before it stay
-//     restored, and this part may be restored in half. Nothing is undone.
+//   - If restoring a part fails after the checks (out of memory), load() throws the part's error.
+//     Parts before that part stay restored. That part may be half restored. Later parts, and the
+//     random numbers, are unchanged.
 //   - If a network has no shapes yet, the Trainer's states are checked against the network's state
 //     in the checkpoint.
 //   - A checkpoint has one value for all replicas of a parameter. If replicas differ, as in running
-//     statistics of BatchNorm, it is the mean.
+//     statistics of BatchNorm, the value is their mean.
 
 // Several ranks (core/cluster.h)
 //   - All ranks call save() and load(), on a folder that all of them see.
