@@ -128,7 +128,7 @@ struct DeviceFactory {
   // What the user should do if there is no such device: the end of DeviceError's text.
   const char* advice = "";
 };
-// Throws Error if the type or the name is taken.
+// Throws Error if the type or the name is taken, or the type is invalid.
 void register_device(DeviceType type, const DeviceFactory& factory);
 // Registers under the next free type and returns it. ValueError without name, count or open.
 DeviceType register_device(const DeviceFactory& factory);

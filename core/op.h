@@ -101,7 +101,8 @@ using Samples = std::vector<Sample>;
 
 struct Op {
   // Checks `in`, fills `out` (n_out metas), and returns the dtype that selects the kernel. Throws
-  // ShapeError or DTypeError with what was expected; invoke() adds the op's name and operands.
+  // ShapeError, DTypeError or ValueError with what was expected; invoke() adds the op's name and
+  // operands.
   using Infer = DType (*)(std::span<const Meta> in, const void* attrs, std::span<Meta> out);
   // Returns one gradient per input, in order (saved.h). If `broadcasts` is set, autograd sums each
   // gradient to its input's shape. Wrong gradients: see Details.
@@ -306,7 +307,7 @@ class OpRef {
 
 namespace detail {
 // Writes into results that are already defined. An op without inputs runs on *where. If `where` is
-// null, it runs on the first defined result's context, else on current_context().
+// null, the op runs on the first defined result's context, else on current_context().
 void invoke(const Op& op, std::span<const Ref> in, const AttrsView& attrs, const Context* where,
             std::span<Tensor> out);
 void invoke_into(const Op& op, std::span<const Ref> in, const AttrsView& attrs,
@@ -372,25 +373,25 @@ void invoke_into(const Op& op, Refs in, Refs out, const A& attrs = {}) {
 //     defined result that is a broadcast view; under autograd::Record, a defined result if the
 //     result or an input is in the graph.
 //   - ValueError: attributes of another type than the op's (default: NoAttrs); two defined results
-//     that share memory.
+//     that share memory. Results with gaps: only if both begin at the same byte.
 //   - ContextMismatch: operands or defined results on different contexts. cpu_pinned() goes with
 //     every cpu(i).
-//   - ShapeError or DTypeError: inputs that infer refuses; a defined result of another shape or
-//     dtype than inferred.
+//   - ShapeError, DTypeError or ValueError: inputs or attributes that infer refuses.
+//   - ShapeError or DTypeError: a defined result of another shape or dtype than inferred.
 //   - DTypeError: no kernel for the device type and dtype. The text lists the dtypes that have one.
 //   - Function ops check contexts, shapes and dtypes in their function.
-//   - The call launches the kernel that this check found. set_kernel() in another thread changes
-//     only later calls.
-//   - These errors do not name the program's line. A function with a Caller adds the line:
+//   - A call launches the kernel that its check found. set_kernel() in another thread changes only
+//     later calls.
+//   - Errors of invoke() do not name the program's line. A function with a Caller adds the line:
 //     rethrow_at() in caller.h.
 
 // Defined results:
-//   - If the kernel cannot write all of them directly, invoke() makes the results in new memory and
-//     copies them. This costs an allocation and a copy per result.
+//   - If the kernel cannot write all defined results directly, invoke() makes the results in new
+//     memory and copies them. This costs an allocation and a copy per result.
 //   - A kernel cannot write a result that shares an input's storage, unless the two are the same
 //     view and over_inputs or layout `strided` allows it.
 //   - A kernel of another layout than `strided` cannot write a result that is not row-major.
-//   - Ops that write in place always write directly. With layout `contiguous`, they throw
+//   - Ops that write in place always write directly. With layout `contiguous`, such ops throw
 //     ShapeError for a result that is not row-major.
 
 // Gradients:
