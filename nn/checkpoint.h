@@ -8,10 +8,10 @@
 // A part (nn/checkpoint/checkpoint_part.h) refers to the caller's object: do not move or destroy
 // the object while the part is in use.
 //
-// The first checkpoint is the folder "run/checkpoint-000001". It has a file for each part, in
-// MXNet's .params format (core/io.h), and manifest.json with the size and CRC-32 of each file. The
-// state of random numbers is always a part. If kernels were chosen by measuring (core/tuning.h),
-// the choices are a part, too. load() restores these parts without being asked.
+// The first checkpoint is the folder "run/checkpoint-000001". The folder has a file for each part,
+// in MXNet's .params format (core/io.h), and manifest.json with the size and CRC-32 of each file.
+// The state of random numbers is always a part. If kernels were chosen by measuring
+// (core/tuning.h), the choices are a part, too. load() restores these parts without being asked.
 #pragma once
 
 #include <optional>
@@ -38,7 +38,7 @@ struct Loaded {
 };
 // Restores the parts and the random numbers from the newest whole checkpoint. A checkpoint is whole
 // if all its files have the size and CRC-32 in its manifest. The caller may load only some parts,
-// for example the network. Damaged files of other parts count, too.
+// for example the network. A damaged file of a part that the caller leaves out counts, too.
 //
 // Returns nullopt if `directory` has no checkpoint or does not exist. Throws FormatError if all
 // checkpoints are damaged, or if the newest whole checkpoint lacks a part. If a part does not fit,
@@ -64,13 +64,13 @@ std::optional<Loaded> load(const std::string& directory, const Parts& parts,
 // Writing
 //   - save() writes a draft under another name, flushes the files to the disk and renames the
 //     draft. A reader sees a whole checkpoint or none.
-//   - Then save() deletes older checkpoints than the newest `keep`. It deletes no folder without
-//     manifest.json.
+//   - Then save() deletes older checkpoints than the newest `keep`. save() deletes no folder
+//     without manifest.json.
 //   - A process that is killed in save() leaves the earlier checkpoints and a hidden draft,
 //     ".checkpoint-000012-HOST-PID". The next save() on that host removes the draft, unless
 //     another running process has that PID.
-//   - Several processes or threads may save into one folder. They take turns if the file system has
-//     locks.
+//   - Several processes or threads may save into one folder. Savers take turns if the file system
+//     has locks.
 
 // Reading
 //   - Networks are restored first, then the other parts in the given order, then random numbers and
