@@ -101,8 +101,7 @@ using Samples = std::vector<Sample>;
 
 struct Op {
   // Checks `in`, fills `out` (n_out metas), and returns the dtype that selects the kernel. Throws
-  // ShapeError, DTypeError or ValueError with what was expected; invoke() adds the op's name and
-  // operands.
+  // ShapeError, DTypeError or ValueError with what was expected; invoke() adds op and operands.
   using Infer = DType (*)(std::span<const Meta> in, const void* attrs, std::span<Meta> out);
   // Returns one gradient per input, in order (saved.h). If `broadcasts` is set, autograd sums each
   // gradient to its input's shape. Wrong gradients: see Details.
@@ -137,8 +136,7 @@ struct Op {
   MakeView make_view = nullptr;
   Function function = nullptr;
   Samples (*samples)(Context, DType) = nullptr;
-  // Why the op has no gradient, has no samples, cannot be captured (capture.h). Errors and tests
-  // print these.
+  // Why the op has no gradient or samples, or cannot be captured (capture.h), for errors and tests.
   const char* no_gradient = nullptr;
   const char* no_samples = nullptr;
   const char* no_capture = nullptr;
@@ -380,10 +378,8 @@ void invoke_into(const Op& op, Refs in, Refs out, const A& attrs = {}) {
 //   - ShapeError or DTypeError: a defined result of another shape or dtype than inferred.
 //   - DTypeError: no kernel for the device type and dtype. The text lists the dtypes that have one.
 //   - Function ops check contexts, shapes and dtypes in their function.
-//   - A call launches the kernel that its check found. set_kernel() in another thread changes only
-//     later calls.
-//   - Errors of invoke() do not name the program's line. A function with a Caller adds the line:
-//     rethrow_at() in caller.h.
+//   - A call launches the kernel that its check found: set_kernel() changes only later calls.
+//   - Errors of invoke() name no line of the program. rethrow_at() (caller.h) adds the line.
 
 // Defined results:
 //   - If the kernel cannot write all defined results directly, invoke() makes the results in new
