@@ -29,13 +29,13 @@
 namespace locus::cluster {
 
 // Joins the ranks that mpirun or srun started. Call init() first: it divides a host's CPUs among
-// its ranks, unless the launcher did. LOCUS_PIN=0 and LOCUS_NUM_THREADS override parts of that.
-// Once ranks have joined, later calls do nothing.
+// its ranks, unless the launcher did. LOCUS_PIN=0 prevents pinning. LOCUS_NUM_THREADS sets the
+// number of threads. Once ranks have joined, later calls do nothing.
 //
-// Waits for all ranks. If one is missing after 25 s (LOCUS_CLUSTER_TIMEOUT, if longer), this
-// process prints a message and exits with status 1, because MPI cannot continue. Throws Error if
-// LOCUS_CLUSTER_TIMEOUT is not a whole number from 1 to 1000000, if several ranks were started but
-// the build has no MPI, or if MPI does not find them.
+// Waits for all ranks for 25 s, or LOCUS_CLUSTER_TIMEOUT if longer. If a rank is then missing, this
+// process prints a message and exits with status 1. Throws Error if LOCUS_CLUSTER_TIMEOUT is not a
+// whole number from 1 to 1000000, if several ranks were started but the build has no MPI, or if MPI
+// does not find them.
 void init();
 
 // The number of processes that mpirun or srun started, also before init(). 1: no launcher.
@@ -46,26 +46,27 @@ int size();        // 1: single process
 int local_rank();  // among the ranks on this host
 int local_size();
 
-// Returns this rank's n GPUs of its host. A collective call. If all ranks of the host see the same
-// GPUs, the n GPUs start at gpu(local_rank() * n). If each rank sees its own GPUs (srun
-// --gpus-per-task), they start at gpu(0). If no rank has a GPU: cpu(0) to cpu(n - 1). Errors, on
-// every rank: Error for different n, DeviceError if a rank lacks GPUs or two ranks would share one,
-// ValueError unless n is 1 to 64.
+// Returns this rank's n GPUs. A collective call. If all ranks of the host see the same GPUs, the n
+// GPUs start at gpu(local_rank() * n). If each rank sees its own GPUs (srun --gpus-per-task), they
+// start at gpu(0). If no rank has a GPU: cpu(0) to cpu(n - 1). Errors, on every rank: Error for
+// different n, DeviceError if a rank lacks GPUs or two ranks would share one, ValueError unless n
+// is 1 to 64.
 std::vector<Context> contexts(int n = 1, Caller = Caller::here());
 
 // Waits until every rank calls it.
 void barrier(Caller = Caller::here());
 
-// Reduces the tensors over all ranks, element by element, in place. Every rank passes the same
-// number of tensors, of equal shapes, dtypes and device types (cpu and cpu_pinned count as one).
-// If two tensors are on one context on some rank, they are on one context on every rank. On the
-// host f16 and bf16 are summed in f32, and max and min propagate NaN. On GPUs NCCL's rules hold,
-// and the host does not wait. Not differentiable. Views are allowed. Error for tensors that share
-// bytes (the same tensor twice), broadcast views and recorded tensors. DTypeError for bool_ and for
-// the mean of integers, CaptureError in compiled code.
+// Reduces the tensors over all ranks element-wise, in place. Every rank passes the same number of
+// tensors, of equal shapes, dtypes and device types (cpu and cpu_pinned count as one). If two
+// tensors are on one context on some rank, they are on one context on every rank. On the host f16
+// and bf16 are summed in f32, and max and min propagate NaN. On GPUs NCCL's rules hold, and the
+// host does not wait. Not differentiable. Views are allowed. Error for tensors that share bytes,
+// broadcast views, and recorded tensors. DTypeError for bool_ and for the mean of integers,
+// CaptureError in compiled code.
 void all_reduce(const Tensors& tensors, ReduceOp op = ReduceOp::sum, Caller = Caller::here());
 double all_reduce(double value, ReduceOp op = ReduceOp::sum, Caller = Caller::here());
-// Writes rank root's values into the tensors of every rank. Any dtype.
+// Writes rank root's values into the tensors of every rank. Any dtype. IndexError for a bad root.
+// Other errors: as all_reduce().
 void broadcast(const Tensors& tensors, int root = 0, Caller = Caller::here());
 // Sends and receives at once, as send_recv() of ops/collective.h does among contexts. Rank i
 // receives a copy of x from rank sources[i], or an undefined tensor if sources[i] is -1. A rank's x
@@ -99,13 +100,13 @@ void on_root(const std::function<void()>& f, Caller = Caller::here());
 // Threads of a process
 //   - Calls at the same time are safe: a lock runs one all_reduce(), broadcast() or barrier() after
 //     the other.
-//   - The lock does not order threads. If the threads of two ranks call in different orders,
-//     different calls throw Error on every rank. Calls with equal shapes and dtypes are paired
-//     wrongly without an error. The program must therefore call in one order on every rank.
+//   - The lock does not order threads: the program must call in one order on every rank. If threads
+//     call in different orders, different calls throw Error on every rank. Calls with equal shapes
+//     and dtypes are paired wrongly without an error.
 
 // Transport
 //   - MPI connects the ranks, and sums tensors on the host and on emulated GPUs. NCCL sums on real
-//     GPUs, in stream order, if the build has NCCL.
+//     GPUs, in stream order. In a build without NCCL, MPI sums them on the host.
 //   - Results are the same bits on every rank, and in every run with the same number of ranks.
 //   - TransferLog and the profiler show copies within this rank, not those between ranks.
 
@@ -120,17 +121,17 @@ void on_root(const std::function<void()>& f, Caller = Caller::here());
 
 // State of each rank
 //   - Random numbers: equal seeds give equal dropout masks, so seed by rank().
-//   - The running statistics of BatchNorm, except nn::SyncBatchNorm's. A checkpoint stores rank
-//     0's.
+//   - Running statistics of BatchNorm differ between ranks; a checkpoint stores rank 0's. Running
+//     statistics of nn::SyncBatchNorm are equal on all ranks.
 
 // Failing ranks
-//   - LOCUS_CLUSTER_TIMEOUT is in seconds; its default is 12.
-//   - If a rank does not reach a call within LOCUS_CLUSTER_TIMEOUT, every rank that waits for it
-//     throws a DeviceError that names it. If the late rank is not rank 0, it
-//     throws the same when it arrives.
-//   - If rank 0 is missing, ranks that wait for rank 0 throw after twice that time plus 2 s.
-//   - Then the cluster has failed: on ranks that threw, each later collective call throws
-//     DeviceError, even if the call has other errors.
+//   - LOCUS_CLUSTER_TIMEOUT is in seconds. The default is 12, for every call except init().
+//   - If a rank does not reach a call within LOCUS_CLUSTER_TIMEOUT, every rank that waits throws a
+//     DeviceError that names the late rank. When the late rank arrives, it throws this error, too,
+//     unless it is rank 0.
+//   - If rank 0 is late, the other ranks throw after twice LOCUS_CLUSTER_TIMEOUT plus 2 s.
+//   - After such an error the cluster has failed: on ranks that threw, each later collective call
+//     throws DeviceError, even if the call has other errors.
 //   - Buffers are allocated before anything is sent. If a rank has no memory for them, every rank
 //     throws OutOfMemory. Nothing is written, and the ranks may continue.
 //   - On GPUs a call returns before NCCL has ended. If NCCL has begun and does not end within
