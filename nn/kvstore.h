@@ -8,7 +8,7 @@
 //   kv->push("w", gradients);              // one gradient per context; the value becomes their sum
 //   kv->pull("w", outs);                   // copies the value to each of outs
 //
-// A store with an optimizer updates its values. A network can train so without an nn::Trainer:
+// A store with an optimizer updates its values. This example trains without an nn::Trainer:
 //   kv->set_optimizer(optim::SGD({.learning_rate = .1}), 1. / batch_size);
 //   for (const auto& [name, p] : net.parameters()) kv->init(name, p.list_data()[0]);
 //   ...                                                      // in each step: backward(), and
@@ -59,9 +59,9 @@ class Key {
 };
 using Keys = std::vector<Key>;
 
-// Writes into `stored`, as stored += merged does. `merged` is the sum of a push, on the same
-// context. If the updater assigns another tensor, stored = stored + merged, push() throws Error and
-// the value stays.
+// Writes the new value into `stored`: stored += merged. `merged` is the sum of the pushed tensors,
+// on the context of `stored`. If the updater assigns another tensor to `stored`, push() throws
+// Error, and the value stays.
 using Updater = std::function<void(const Key& key, const Tensor& merged, Tensor& stored)>;
 
 class KVStore : NonCopyable {
@@ -69,12 +69,11 @@ class KVStore : NonCopyable {
   explicit KVStore(std::string_view type);  // see create()
 
   const std::string& type() const { return type_; }
-  // With a dist type: as in core/cluster.h. Else 0, 1 and no barrier.
-  int rank() const;
-  int num_workers() const;
-  void barrier(Caller = Caller::here());
+  int rank() const;                       // cluster::rank() if dist, else 0
+  int num_workers() const;                // cluster::size() if dist, else 1
+  void barrier(Caller = Caller::here());  // cluster::barrier() if dist
 
-  // Creates the key, once. In a dist store all ranks get rank 0's value.
+  // Creates a new key. In a dist store every rank gets rank 0's value.
   void init(const Key& key, const Tensor& value, Caller = Caller::here());
   void init(const Keys& keys, const Tensors& values, Caller = Caller::here());
 
@@ -83,7 +82,7 @@ class KVStore : NonCopyable {
   void push(const Keys& keys, const std::vector<Tensors>& values, int priority = 0,
             Caller = Caller::here());
 
-  // Copies the value into `outs`, which may be on any contexts.
+  // Copies the value into `outs`, on any contexts.
   void pull(const Key& key, const Tensors& outs, int priority = 0, Caller = Caller::here());
   void pull(const Key& key, const Tensor& out, int priority = 0, Caller = Caller::here());
   void pull(const Keys& keys, const std::vector<Tensors>& outs, int priority = 0,
@@ -104,11 +103,10 @@ class KVStore : NonCopyable {
   // they start anew, and the multipliers stay. In a dist store each rank sets the same value.
   void set_value(const Key& key, const Tensor& value, Caller = Caller::here());
 
-  // Later pushes call `updater`. With an empty one, a push replaces the value. Removes an
-  // optimizer.
+  // Later pushes call `updater`. If it is empty, they replace the value. Removes the optimizer.
   void set_updater(Updater updater);
   // Later pushes are gradients, multiplied by rescale_grad. The optimizer updates the value. Each
-  // key has its own states and number of updates, which start anew. Removes an updater.
+  // key's states and number of updates start anew. Removes the updater.
   void set_optimizer(std::shared_ptr<optim::Optimizer> optimizer, double rescale_grad = 1);
   template <std::derived_from<optim::Optimizer> O>
   void set_optimizer(O optimizer, double rescale_grad = 1) {
@@ -125,9 +123,9 @@ class KVStore : NonCopyable {
   int64_t num_update(const Key& key);  // updates of the value by the optimizer
 
   // The optimizer's states, without the keys' values, named as in nn::Trainer: "w/mean", "w/count",
-  // "optimizer:Adam". The states are the store's own tensors; the numbers are copies. If names,
-  // shapes or dtypes differ from this store's, FormatError, ShapeError or DTypeError, and nothing
-  // changes.
+  // "optimizer:Adam". State tensors are the store's own; numbers of updates are copies. If names,
+  // shapes or dtypes differ from this store's, set and load throw FormatError, ShapeError or
+  // DTypeError, and nothing changes.
   NamedTensors optimizer_states();
   void set_optimizer_states(const NamedTensors& states, Caller = Caller::here());
   void save_optimizer_states(const std::string& path, Caller = Caller::here());
@@ -170,8 +168,8 @@ std::shared_ptr<KVStore> create(std::string_view type = "local");
 
 // As in MXNet 1.x
 //   - A key is a whole number or a string. All keys of a store are of the same type.
-//   - Without an updater, a push replaces the value by the sum. With an updater, a push calls it.
-//   - Values that one call pushes under one key are summed.
+//   - Without an optimizer or updater, a push replaces the value by the sum.
+//   - Tensors that one call pushes to one key are summed, also if the call names the key twice.
 //   - `priority` has no effect: calls run in the program's order.
 
 // Other than in MXNet
@@ -179,12 +177,13 @@ std::shared_ptr<KVStore> create(std::string_view type = "local");
 //   - One process may use the dist types.
 
 // Errors
-//   - A call checks all its arguments before it writes.
+//   - A call checks all its arguments before it writes. Undefined tensors are EmptyTensor.
 //   - ValueError for an unknown type or key, a key that exists already, keys of two types
 //   - ShapeError, DTypeError; ContextMismatch for a push from contexts that collectives cannot sum
 //   - Error for lists of different lengths, empty lists, a pull into a recorded tensor, and
 //     optimizer states of a store without an optimizer
-//   - If an optimizer or an updater throws in push(), earlier keys of the call have been updated.
+//   - If an optimizer or updater throws in push(), earlier keys of the call have been updated, and
+//     later keys have not.
 
 // Ranks of a dist store
 //   - init(), push(), pushpull(), broadcast() and barrier() wait for the other ranks.
