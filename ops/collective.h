@@ -3,15 +3,15 @@
 //   const Group g(gpus(4));
 //   const Tensors sums = all_reduce(g, parts);      // parts[i] lives on g[i], and so does result i
 //
-// Part i lives on group[i]. All parts have one dtype and, unless stated otherwise, one shape. A
-// mean needs floating-point parts. Results are new memory, also in a group of one context.
+// Part i lives on group[i]. Unless stated otherwise, all parts have one dtype and one shape. A mean
+// needs floating-point parts. Results are new memory, also in a group of one context.
 // Collectives are differentiable, with exceptions (see Details). Compiled functions record
 // collectives. The host waits for no device, except at the first call on new streams. Several
 // threads may call collectives at once.
 //
-// Each call combines parts in a fixed order: results have the same bits in every run and on every
-// context, except perhaps from NCCL. The order depends on function, size and dtype, and above
-// 64 MiB on compilation (see Details).
+// Each call combines parts in a fixed order. Results therefore have the same bits in every run and
+// on every context, except perhaps from NCCL. Details list the orders, by kind of context,
+// function, size and dtype.
 #pragma once
 
 #include <functional>
@@ -33,9 +33,9 @@ struct AllReduceManyOptions {
   ReduceOp op = ReduceOp::sum;
   bool beside = false;  // true: the kernel occupies only part of a GPU; other kernels run beside it
   // behind(i) is called once for each context, after the work is enqueued on all contexts, also if
-  // there are no tensors. If enqueuing fails, it is not called. It runs on group[i]'s thread
-  // (core/parallel.h), at the same time as the others, or on the caller's. Work that it enqueues on
-  // group[i] runs after the collective. It may call collectives.
+  // there are no tensors. If enqueuing fails, behind is not called. All behind(i) run at once on
+  // their contexts' threads (core/parallel.h), or one after the other on the caller's. Work that
+  // behind(i) enqueues on group[i] runs after the collective. behind may call collectives.
   std::function<void(int)> behind = {};
 };
 struct ReduceScatterOptions {
@@ -89,8 +89,8 @@ Tensors send_recv(const Group& group, const Tensors& parts, const std::vector<in
 
 // --- Details ---
 //
-// These errors name the part or target and what was expected. All tensors are checked first:
-// nothing is written then.
+// Each call checks all tensors before it writes. Errors name the part or target and what was
+// expected:
 // - Error: the number of parts, targets, roots or sources does not fit. EmptyTensor, an Error: a
 //   part or target is undefined.
 // - ContextMismatch: a part or target lives on another context.
@@ -106,22 +106,25 @@ Tensors send_recv(const Group& group, const Tensors& parts, const std::vector<in
 // Hosts and emulated GPUs use a binary tree for sums and broadcast(); other parts are copied.
 // - A sum over n contexts takes log2(n) steps, rounded up. all_reduce then copies the sum to all
 //   contexts in as many steps. Sums of f16 and bf16 are rounded at each step.
-// - In reduce and reduce_scatter the tree begins at the result's context, otherwise at group[0].
+// - In reduce and reduce_scatter the tree begins at the result's context. In other functions it
+//   begins at group[0].
 // - The result for a cpu_pinned context may live on cpu(0), as results of other ops do. backward()
 //   through that result then throws ContextMismatch.
 //
 // Real GPUs that reach each other's memory, up to 8, use one kernel per GPU. The kernel reads or
 // writes the other GPUs' memory, adds f16 and bf16 in f32, and rounds once.
 // - all_reduce, all_reduce_many: sums and means of floating-point parts. Eager calls use the kernel
-//   up to 64 MiB per context and call, compiled calls for any size. It adds in the group's order.
+//   up to 64 MiB per context and call, compiled calls for any size. The kernel adds in the group's
+//   order.
 // - reduce, reduce_scatter: sums and means of floating-point parts of any size. The order starts at
 //   the result's context and goes round: for root 2 of 4 it is 2, 3, 0, 1.
-// - reduce_many: sums and means of floating-point parts of any size, in the group's order. The
-//   bits are those of all_reduce_many where it uses the kernel, too.
+// - reduce_many: sums and means of floating-point parts of any size, in the group's order. If
+//   all_reduce_many uses the kernel, both have the same bits.
 // - broadcast, all_gather, all_to_all, send_recv, broadcast_many: parts or slices of up to 4 MiB.
 //   If a tape records them, broadcast and send_recv use copies.
 // - Larger parts are copied by the copy engines.
 // - Other all_reduce calls use NCCL. Without NCCL, and in compiled functions, they use the tree.
+// - Other calls of reduce, reduce_scatter and reduce_many use the tree.
 // - The kernel becomes part of a compiled function's graphs. A TransferLog does not see its
 //   replays.
 // - The kernels of a call wait for each other. If one waits for over 30 s, it gives up, and the
