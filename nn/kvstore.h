@@ -135,11 +135,13 @@ class KVStore : NonCopyable {
   struct StoredValue {
     Tensor value;
     optim::ParameterGroup group = {};  // of an optimizer; without weights before its first update
+    int64_t failed = 0;                // pushes without an update since set_value()
   };
   struct Pushed {
     StoredValue* entry;
     Tensors values;
   };
+  using KeysPushed = std::vector<std::pair<Key, Pushed>>;
   StoredValue& find(const char* what, const Key& key);
   void check(const char* what, const Key& key, const StoredValue& entry,
              const Tensors& given) const;
@@ -149,6 +151,7 @@ class KVStore : NonCopyable {
   void expect_kind(const char* what, const Key& key, bool number) const;
   Tensor sum(const Tensors& values, Context home, Caller) const;
   void prepare(StoredValue& entry) const;
+  void sum_over_ranks(const Keys& keys, const KeysPushed& all, const Tensors& sums, Caller) const;
   void update(const Key& key, StoredValue& entry, const Tensor& merged);
   void restore(const NamedTensors& states, const std::string& who, Caller);
 
@@ -192,8 +195,10 @@ std::shared_ptr<KVStore> create(std::string_view type = "local");
 //   - Other calls, such as pull(), set_value() and set_optimizer(), do not wait for other ranks.
 //   - If one rank finds wrong arguments in init(), push(), pushpull() or broadcast(), every rank
 //     throws.
-//   - An error of an optimizer or updater is thrown on its rank only. The key's value then differs
-//     from that of the other ranks, and later pushes do not notice.
+//   - An error of an optimizer or updater is thrown on its rank only. The ranks' values of the key
+//     then differ. The next push of this key throws Error on every rank, and nothing is written.
+//     set_value() on every rank repairs an updater's key. With an optimizer, also make its states
+//     equal on every rank: set_optimizer() or set_optimizer_states().
 //   - Errors of the other calls are thrown on their rank only.
 
 }  // namespace locus::kvstore

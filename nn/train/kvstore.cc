@@ -44,15 +44,18 @@ Tensors one_a_context(const Tensors& values) {
   return parts;
 }
 
-cluster::Purpose purpose_of(const char* what, uint64_t store, const Keys& keys,
-                            const optim::Optimizer* by = nullptr) {
+cluster::Hash hash_of(const char* what, uint64_t store, const Keys& keys) {
   cluster::Hash hash;
-  hash.add(what).add(store).add(by ? by->name() : "");
+  hash.add(what).add(store);
   for (const Key& key : keys) hash.add(key.is_number()).add(key.text());
-  return cluster::Purpose(hash, [what, store, &keys, by] {
-    return text_of("KVStore::", what, " of ", listed(keys, &Key::text), ", store ", store,
-                   by ? " with " + by->name() : "");
-  });
+  return hash;
+}
+// `failed`: keys whose update failed.
+std::string text_of_call(const char* what, uint64_t store, const Keys& keys,
+                         const std::string& failed = "") {
+  return text_of("KVStore::", what,
+                 failed.empty() ? "" : ", after failed updates of " + failed + ",", " of ",
+                 listed(keys, &Key::text), ", store ", store);
 }
 
 // Runs f. If `meet` and f fails on one rank, every rank throws.
@@ -140,7 +143,8 @@ void KVStore::init(const Keys& keys, const Tensors& values, Caller from) try {
       copies.push_back(v.copyto(on_host_ ? cpu() : v.context(), {}, from));
   });
   if (dist_) {
-    const cluster::Purpose purpose = purpose_of("init", number_, keys);
+    const cluster::Purpose purpose(hash_of("init", number_, keys),
+                                   [&] { return text_of_call("init", number_, keys); });
     cluster::broadcast(copies, 0, from);
     static std::atomic<uint64_t> begun{0};
     if (number_ == 0) number_ = ++begun;
@@ -180,7 +184,7 @@ void KVStore::push(const Key& key, const Tensor& value, int priority, Caller fro
 
 void KVStore::push(const Keys& keys, const std::vector<Tensors>& values, int, Caller from) try {
   const autograd::Pause pause;
-  std::vector<std::pair<Key, Pushed>> all;
+  KeysPushed all;
   Tensors sums;
   before_ranks(dist_, from, [&] {
     expect("push", keys, values.size());
@@ -195,13 +199,37 @@ void KVStore::push(const Keys& keys, const std::vector<Tensors>& values, int, Ca
     for (const auto& [key, pushed] : all)
       sums.push_back(sum(pushed.values, pushed.entry->value.context(), from));
   });
-  if (dist_) {
-    const cluster::Purpose purpose = purpose_of("push", number_, keys, optimizer_.get());
-    cluster::all_reduce(sums, ReduceOp::sum, from);
+  if (dist_) sum_over_ranks(keys, all, sums, from);
+  for (const auto& [key, pushed] : all) ++pushed.entry->failed;
+  for (size_t i = 0; i < all.size(); ++i) {
+    StoredValue& entry = *all[i].second.entry;
+    update(all[i].first, entry, sums[i]);
+    --entry.failed;
   }
-  for (size_t i = 0; i < all.size(); ++i) update(all[i].first, *all[i].second.entry, sums[i]);
 } catch (const Error&) {
   rethrow_at(from);
+}
+
+// If an update failed on one rank only, the ranks' values differ; so do their numbers of updates or
+// of failed pushes.
+void KVStore::sum_over_ranks(const Keys& keys, const KeysPushed& all, const Tensors& sums,
+                             Caller from) const {
+  cluster::Hash hash = hash_of("push", number_, keys);
+  hash.add(optimizer_ ? optimizer_->name() : "");
+  for (const auto& [key, pushed] : all)
+    hash.add(*pushed.entry->group.count).add(pushed.entry->failed);
+  const cluster::Purpose purpose(hash, [&] {
+    std::string failed;
+    int64_t updates = 0;
+    for (const auto& [key, pushed] : all) {
+      updates += *pushed.entry->group.count;
+      if (pushed.entry->failed > 0) failed += (failed.empty() ? "" : ", ") + key.text();
+    }
+    return text_of(
+        text_of_call("push", number_, keys, failed),
+        optimizer_ ? text_of(" with ", optimizer_->name(), ", after ", updates, " updates") : "");
+  });
+  cluster::all_reduce(sums, ReduceOp::sum, from);
 }
 
 void KVStore::update(const Key& key, StoredValue& entry, const Tensor& merged) {
@@ -305,6 +333,7 @@ void KVStore::set_value(const Key& key, const Tensor& value, Caller from) try {
   Tensor copy = value.copyto(home, {}, from);
   StoredValue& entry = entries_[key];
   const Tensor old = std::exchange(entry.value, std::move(copy));
+  entry.failed = 0;
   optim::ParameterGroup& group = entry.group;
   if (group.weights.empty()) return;
   if (old.shape() == value.shape() && old.dtype() == value.dtype()) {
