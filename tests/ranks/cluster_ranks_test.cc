@@ -318,6 +318,9 @@ TEST_F(ClusterRanks, HaveTheGpusThatTheySee) {
   if (num_gpus() < cluster::size()) GTEST_SKIP() << "needs " << cluster::size() << " GPUs";
   if (!context_info(gpu(0)).emulated) GTEST_SKIP() << "needs emulated GPUs";
   EXPECT_EQ(cluster::contexts()[0], gpu(cluster::local_rank()));
+  if (const int i = cluster::local_rank(); num_gpus() >= 2 * cluster::local_size()) {
+    EXPECT_EQ(cluster::contexts(2), (std::vector<Context>{gpu(2 * i), gpu(2 * i + 1)}));
+  }
   // As with srun --gpus-per-task.
   set_gpu_identity([](int i) { return text_of(cluster::rank(), ":", i); });
   EXPECT_EQ(cluster::contexts(2), (std::vector<Context>{gpu(0), gpu(1)}));
