@@ -115,6 +115,7 @@ void on_root(const std::function<void()>& f, Caller = Caller::here());
 //     and names a differing rank: Error for another call or purpose, ContextMismatch for other
 //     types or numbers of contexts, DTypeError, ShapeError. Nothing is written, and the ranks may
 //     continue.
+//   - If one rank finds an error in its arguments, every rank throws this error.
 //   - A trainer's calls also compare batch size, loss scale and learning rate (nn/trainer.h).
 //   - Values of tensors are not compared. If a rank decides something by its own values, such as a
 //     learning rate by its loss, send the value through all_reduce() or broadcast() first.
