@@ -99,7 +99,8 @@ Tensors send_recv(const Group& group, const Tensors& parts, const std::vector<in
 //   memory. IndexError: the root is out of range.
 //
 // Gradients
-// - max, min and prod compute a result, but backward() through it throws Error.
+// - max, min and prod compute a result, but backward() through it throws Error. Use the result's
+//   detach() where its gradient is not needed.
 // - Functions named `_many` write in place. In an autograd::Record scope they throw Error for a
 //   tensor that needs a gradient, before anything is written.
 //
