@@ -69,6 +69,36 @@ TEST_F(ClusterRanks, WhoseStepsAreByOtherNumbersAllThrow) {
   EXPECT_EQ(one.value(), -cluster::size());
 }
 
+TEST_F(ClusterRanks, WhatOneWritesInPlaceIsNotNoticed) {
+  One one;
+  const double written = other() ? 1 : 0;
+  one.x.data() += written;
+  for (int step = 1; step <= 2; ++step) {
+    one.backward();
+    one.trainer->step(1);
+    EXPECT_EQ(one.value(), written - step * cluster::size());
+  }
+  one.x.set_data(zeros({2}));  // on all ranks: rank 0's values are copied
+  one.backward();
+  one.trainer->step(1);
+  EXPECT_EQ(one.value(), -cluster::size());
+}
+
+TEST_F(ClusterRanks, OtherOptionsOfTheOptimizerAreNotCompared) {
+  nn::Parameter x("x", {2}, {.init = init::Zero()});
+  x.initialize();
+  nn::Trainer trainer({{"x", x}}, optim::SGD({.learning_rate = 1, .wd = other() ? .5 : 0}));
+  for (int step = 0; step < 2; ++step) {
+    {
+      const autograd::Record record;
+      x.data().sum().backward();
+    }
+    trainer.step(1);
+  }
+  const double n = cluster::size();
+  EXPECT_EQ(values(x.data())[0], other() ? -n - (n - .5 * n) : -2 * n);
+}
+
 TEST_F(ClusterRanks, TrainersThatAreAlikeAreSteppedInOneOrder) {
   One a, b;
   for (const One* const one : {&a, &b}) one->backward();
