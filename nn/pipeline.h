@@ -1,9 +1,10 @@
 // Pipeline: a network that is cut into stages, for training on several contexts. Each stage has its
-// own context. The stages work on different parts of a batch at the same time.
+// own context. On GPUs, the stages compute at the same time, on different parts of a batch.
 // forward_backward() cuts the batch into microbatches and adds up their gradients. Training gives
-// the results of one Sequential of all layers, to rounding. The pipeline shares its stages with the
-// caller. One thread at a time may call it. That thread enqueues all work, calls loss_fn and waits
-// only for copies from and to the host. Unusual cases: "Details" at the end.
+// the results of one Sequential of all layers, except for rounding, BatchNorm and Dropout. The
+// pipeline shares its stages with the caller. One thread at a time may call a pipeline. The thread
+// enqueues all work, calls loss_fn, and waits only for copies from and to the host. Unusual cases:
+// "Details" at the end.
 //
 //   nn::Pipeline pipe({stage0, stage1}, gpus(2), {.microbatches = 8});
 //   pipe.initialize(init::Xavier());                    // each stage on its context
@@ -49,19 +50,20 @@ class Pipeline : public Block {
   Pipeline(const Stages& stages, const Contexts& contexts, const PipelineOptions& options = {},
            Caller = Caller::here());
 
-  // Computes the gradients of the sum of all losses into the parameters' grad(). With GradReq::add
-  // they are added. The call needs no autograd::Record: it records and runs backward() itself.
-  // Returns the losses (batch,) in the batch's order, on the last context. The losses are detached:
-  // their backward() throws Error. The batch is axis 0 of data and label.
-  // loss_fn(output, labels) is called once per microbatch. It returns one loss per sample, on its
-  // operands' context, the last one. Errors before anything is computed, which change no gradient:
+  // Writes the gradients of the sum of all losses to the parameters' grad(). With GradReq::add,
+  // gradients are added up. The call needs no autograd::Record: it records and runs backward()
+  // itself. Returns the losses (batch,) in the batch's order, on the last context. The losses are
+  // detached: their backward() throws Error. The batch is axis 0 of data and label.
+  // loss_fn(output, labels) is called once per microbatch. loss_fn returns one loss per sample, on
+  // the last context. Errors before anything is computed, which change no gradient:
   //   ValueError       fewer samples than microbatches, or an empty loss_fn
   //   ShapeError       another number of labels than of samples
-  //   Error            data or a label that needs a gradient, which it would not get; a parameter
-  //                    that was never initialized; a shape that is not known yet is allowed
+  //   Error            data or a label that needs a gradient (the call computes none for it); a
+  //                    parameter that was never initialized; a shape that is not known yet is
+  //                    allowed
   //   ContextMismatch  a parameter that is not initialized on its stage's context; replicas on
   //                    further contexts are allowed
-  // Errors while computing, which drop gradients (see Details):
+  // Errors while computing, also loss_fn's own, drop gradients (see Details):
   //   ShapeError       loss_fn returns another shape, such as a mean
   //   ContextMismatch  loss_fn returns losses on another context
   Tensor forward_backward(const Tensor& data, const Tensor& label, const LossFunction& loss_fn,
@@ -70,8 +72,8 @@ class Pipeline : public Block {
   // Predictions: runs the stages one after the other, with copies between them.
   Tensor forward(const Tensor& x) override;
 
-  // Initializes each stage on its context. Initialized blocks stay as they are without
-  // force_reinit.
+  // Initializes each stage on its context. Without force_reinit, initialized blocks stay as they
+  // are.
   void initialize(const init::Initializer& global = init::Uniform(), const InitializeOptions& = {},
                   Caller = Caller::here());
   // parameters() and files have the names of one Sequential of all layers. Files of the uncut
@@ -102,8 +104,8 @@ class Pipeline : public Block {
   // a compiled step do not call f. An empty f ends the calls. Before a pass, `given` is the tensor
   // for which the pass waits, on the stage's context:
   //   forward    the stage's input
-  //   backward   the gradient of the stage's output. The last stage has the losses instead. If
-  //              neither the stage nor an earlier one trains, it is the stage's output.
+  //   backward   the gradient of the stage's output. For the last stage: the losses. If neither the
+  //              stage nor an earlier stage trains: the stage's output.
   // After a pass, `given` is undefined.
   using Watch = std::function<void(const Pass& pass, bool enqueued, const Tensor& given)>;
   void watch(Watch f) { watch_ = std::move(f); }
@@ -131,37 +133,37 @@ class Pipeline : public Block {
 //   - If the batch does not divide evenly, the first microbatches are one sample longer.
 //   - Gradients are added in another order than those of the whole batch. The order is the same in
 //     every run and with both schedules.
-//   - BatchNorm uses the statistics of each microbatch. Its running statistics are updated by each
-//     microbatch in turn.
+//   - BatchNorm uses the statistics of each microbatch. Each microbatch in turn updates the running
+//     statistics.
 //   - Dropout draws for each microbatch, in the order of the schedule. The numbers are the same in
-//     every run. They may differ from those of the whole batch and of the other schedule.
+//     every run from one seed. The other schedule, and the whole batch, may draw other numbers.
 
 // Schedules: the order of a stage's forward (F) and backward (B) passes. Example: the first of 2
 // stages, 4 microbatches
 //   gpipe    F0 F1 F2 F3 B0 B1 B2 B3   (Huang et al., 2019; theirs goes backward in reverse)
 //   one_f1b  F0 F1 B0 F2 B1 F3 B2 B3   (PipeDream-flush; Narayanan et al., 2021)
 //   - If passes take equally long, stages are idle for the same time with both (bubble()).
-//   - gpipe keeps the activations of all microbatches. one_f1b keeps at most those of p - s
-//     microbatches in stage s of p, counted from 0 (in_flight()).
+//   - gpipe keeps the activations of all microbatches. In stage s of p, counted from 0, one_f1b
+//     keeps the activations of at most p - s microbatches (in_flight()).
 
 // Contexts and copies
 //   - GPUs, also emulated ones, compute at the same time. Contexts of the host compute one after
 //     the other.
 //   - Activations and gradients are copied between stages. A batch on another context is copied:
 //     data in parts to the first context, the label as a whole to the last. A TransferLog shows
-//     these copies at the line that calls forward_backward().
-//   - Several pipelines of the same blocks, on other contexts, are replicas: a Trainer sums their
-//     gradients (nn/planned.h). To initialize replicas, initialize each block on all its contexts:
-//     stage0.initialize(init, {gpu(0), gpu(2)}).
+//     the copies at the line that calls forward_backward().
+//   - Several pipelines of the same blocks, on other contexts, are replicas (nn/planned.h). A
+//     Trainer sums the replicas' gradients. To initialize replicas, initialize each block on all
+//     its contexts: stage0.initialize(init, {gpu(0), gpu(2)}).
 //   - Replicas with TrainerOptions::overlap need microbatches = 1. Otherwise forward_backward()
 //     throws Error in the first or the second step.
 //   - A compiled function may call forward_backward() (nn/train_step.h).
 
 // After an error while forward_backward() computes
-//   - All gradients on this pipeline's contexts count as stale. Trainer::step refuses them.
-//   - Those with GradReq::add that were written since the last step become 0. The sums of an
+//   - All gradients on this pipeline's contexts count as stale: Trainer::step throws Error.
+//   - Gradients with GradReq::add that were written since the last step become 0. The sums of an
 //     autograd::Accumulate around the call are lost, too. The next call starts a new sum.
-//   - Gradients of replicas on other contexts stay as they are. A step needs new gradients on all
-//     contexts.
+//   - Gradients of replicas on other contexts stay as they are, and stay new. Before the next step,
+//     only this pipeline needs another forward_backward().
 
 }  // namespace locus::nn

@@ -1,6 +1,6 @@
 // Dense layers that are cut over contexts: tensor parallelism (Shoeybi et al., Megatron-LM, 2019).
 // Each context holds a part of the weight and computes with it. A layer takes and returns one
-// tensor per context, in the contexts' order. broadcast(group, x) makes these tensors from one.
+// tensor per context, in the contexts' order. broadcast(group, x) copies x to all contexts.
 // Only collectives (ops/collective.h) move tensors: the pair below needs one all_reduce in each
 // direction. Unusual cases: "Details" at the end.
 //
@@ -99,14 +99,14 @@ class RowParallelDense : public ParallelDense {
 // Parameters (nn/parameter.h)
 //   - Each context has its part of the weight as a separate parameter, "weight.0", "weight.1", ...
 //     A column's bias has parts, too, "bias.0", "bias.1", ... A row's bias is one parameter,
-//     "bias". On one context the names are "weight" and "bias". A Trainer never sums parts.
+//     "bias". A layer on one context has "weight" and "bias". A Trainer never sums parts.
 //   - If a length does not divide by the number of contexts, the first parts are one longer.
 //   - Initial values are the parts of the values that a Dense draws from the same seed.
-//   - Parts stay on their contexts. initialize() ignores the contexts that it is given. If
-//     reset_ctx() would move a part, it throws Error and moves nothing.
+//   - Parts stay on their contexts. initialize() ignores the contexts that it is given. reset_ctx()
+//     throws Error, and moves nothing, if it would move a part.
 //   - Files hold the whole weight and bias under Dense's names, "weight" and "bias". Files saved
 //     on any number of contexts, or by a Dense, load on any number of contexts and into a Dense.
-//     The same holds for the states of a Trainer that has all parts (nn/trainer.h).
+//     States of a Trainer that has all parts load so, too (nn/trainer.h).
 //   - To change the number of contexts, save the network and the Trainer's states, and load them
 //     into a network and a Trainer made for the new contexts.
 
@@ -114,8 +114,8 @@ class RowParallelDense : public ParallelDense {
 //   - Compute the loss from ONE of the equal results. backward() adds the gradients of all n
 //     results, so the sum of n equal losses gives n times the gradient.
 //   - If a layer takes equal inputs, the gradient of input i has only the term of context i's part.
-//     The whole gradient is the sum over the contexts. If the inputs come from broadcast() or from
-//     another layer, the backward of its collective computes this sum.
+//     The whole gradient is the sum over the contexts. If a collective made the inputs
+//     (broadcast(), or a layer before), the backward of the collective computes the sum.
 //   - If a row takes parts of the input (input_is_parallel), the gradient of input i is the whole
 //     gradient of that part.
 
@@ -126,8 +126,9 @@ class RowParallelDense : public ParallelDense {
 //     given, else from the first call. A row's units are not cut and may be few.
 //   - ShapeError for inputs that do not fit each other or the weight. The widths of a row's inputs
 //     must be those of its parts, the first ones one longer.
-//   - DTypeError for an input of another dtype than the weight. Inside an amp::Scope any floating
-//     dtype is cast.
+//   - DTypeError for an input of another dtype than the weight. Inside an amp::Scope, f16,
+//     bf16 and f32 inputs are cast to the scope's dtype. With an f64 input, the layer computes in
+//     f64.
 //   - Error if the number of inputs is not the number of contexts
 //   - ContextMismatch for an input on another context
 

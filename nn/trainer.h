@@ -1,8 +1,8 @@
 // Trainer: updates a set of parameters with an optimizer. If a parameter has replicas on several
 // contexts, step() sums their gradients first, and the replicas stay equal. The trainer shares the
-// parameters and owns the optimizer's states. One thread at a time may call it. With one rank and
-// no kvstore on the host, step() does not wait for the devices. Unusual cases: "Details" at the
-// end.
+// parameters and owns the optimizer's states. One thread at a time may call a trainer. With one
+// rank, step() waits for no device, except perhaps in the first step and with a kvstore on the
+// host. Unusual cases: "Details" at the end.
 //
 //   nn::Trainer trainer(net.parameters(), optim::SGD({.learning_rate = .1}));
 //   { autograd::Record record;  loss = loss_fn(net(x), y); }
@@ -30,22 +30,22 @@ class KVStore;
 namespace locus::nn {
 
 struct TrainerOptions {
-  // true: sums replicas' gradients in buckets of some MiB while backward() still runs, the last
+  // true: sums replicas' gradients in buckets of about 4 MiB while backward() still runs, the last
   // layers first. The overlap starts with the second step, or with the first step if all parameters
   // have values when the trainer is made. Allows one backward() per context and step: see Details.
   bool overlap = false;
   // The stage of ZeRO (Rajbhandari, Rasley, Ruwase, He: "ZeRO: Memory Optimizations Toward Training
-  // Trillion Parameter Models", SC 2020). ValueError for another number. Each parameter with
-  // replicas has one owner among their contexts.
+  // Trillion Parameter Models", SC 2020). ValueError for another number. One context of a
+  // parameter's replicas is the parameter's owner.
   //   0  each context keeps the optimizer's states of its replicas and updates its replicas
   //   1  only the owner keeps the states, including f32 masters; the owner updates the weight,
   //      which is then copied to the other replicas
-  //   2  as 1; the other replicas' gradients are released
+  //   2  as 1; the sum releases the other replicas' gradients
   int zero = 0;
-  // If set, step() and allreduce_grads() push all gradients to this store (nn/kvstore.h) and pull
+  // If set, step() and allreduce_grads() push new gradients to the store (nn/kvstore.h) and pull
   // the sums. The keys are the names in `parameters`. Error if two names are equal. ValueError
   // together with overlap or zero, and for a store of one process among several ranks. If the store
-  // has an optimizer or an updater, a step throws Error, because a push would not give a sum.
+  // has an optimizer or an updater, a step throws Error: a push would not give a sum.
   std::shared_ptr<locus::kvstore::KVStore> kvstore = {};
   // Gluon's option. true is a ValueError. To update values on a store, use KVStore::set_optimizer()
   // and pushpull() without a Trainer.
@@ -72,56 +72,57 @@ class Trainer {
   Trainer& operator=(Trainer&&) noexcept;
   ~Trainer();
 
-  // The trainer's number, unique in the process. A trainer that is moved keeps its number.
+  // The trainer's number, unique in the process. A move keeps the number. Calls of a moved-from
+  // trainer throw Error.
   uint64_t id() const;
 
-  // Calls allreduce_grads(), then update(). update() divides gradients by batch_size, because a
-  // loss is the sum over batch_size samples. ValueError unless batch_size > 0. A gradient is new if
+  // Calls allreduce_grads(), then update(). update() divides gradients by batch_size, because
+  // backward() sums over the samples. ValueError unless batch_size > 0. A gradient is new if
   // backward() has written it since the last step. If a replica's gradient is not new, step()
-  // throws an Error that names the parameter. With ignore_stale_grad, step() skips this parameter
-  // on all contexts. These checks come before the sum: after an error, new gradients stay new.
+  // throws an Error that names the parameter. With ignore_stale_grad, step() skips the parameter
+  // on all contexts. step() checks before it sums: if a check fails, new gradients stay new.
   void step(int64_t batch_size, bool ignore_stale_grad = false, Caller = Caller::here());
-  // The two halves of step(). Between them a program may read or change the summed gradients.
-  // allreduce_grads() is idempotent: until backward() writes a gradient again, a second call, or
-  // step(), keeps the sum. update() does not sum: see Details.
+  // The two halves of step(). Between the halves, a program may read or change the summed
+  // gradients. allreduce_grads() is idempotent: a second call, or step(), keeps the sums until
+  // backward() writes a gradient again. update() does not sum: see Details.
   void allreduce_grads(Caller = Caller::here());
   void update(int64_t batch_size, bool ignore_stale_grad = false, Caller = Caller::here());
 
   // Calls update() for gradients that are loss_scale times too large, and returns true. If a new
-  // gradient is NaN or infinite, calls discard() instead and returns false. The host waits for this
-  // answer.
+  // gradient is NaN or infinite, calls discard() instead and returns false. The host waits for the
+  // check.
   bool update_if_finite(int64_t batch_size, double loss_scale = 1, bool ignore_stale_grad = false,
                         Caller = Caller::here());
 
-  // Skips the step of a batch, for example after a NaN loss: new gradients count as used. With
-  // several ranks, all ranks call discard(), or none.
+  // Skips a batch, for example after a NaN loss: new gradients count as used. With several ranks,
+  // all ranks call discard(), or none.
   void discard(Caller = Caller::here());
 
   // Calls allreduce_grads(), then limits the norm of all new gradients together (formula:
-  // nn/clip.h). The norm is of gradients divided by batch_size and loss_scale. Returns the norm
-  // before the limit, one f64 on the context of the first new gradient.
+  // nn/clip.h). The norm is that of the gradients divided by batch_size and loss_scale. Returns the
+  // norm before the limit, one f64 on the context of the first new gradient.
   //   trainer.clip_global_norm(1.0, batch_size);
   //   trainer.step(batch_size);
   // ValueError for a negative max_norm, Error if no gradient is new.
   Tensor clip_global_norm(double max_norm, int64_t batch_size, double loss_scale = 1,
                           Caller = Caller::here());
 
-  // These call the optimizer's functions of the same names (nn/optimizer.h).
+  // The optimizer's functions (nn/optimizer.h).
   double learning_rate() const;
   void set_learning_rate(double v, Caller = Caller::here());
   void set_schedule(optim::LRScheduler s, Caller = Caller::here());
   int64_t num_update() const;
 
-  // The optimizer's states and counts, by the names in `parameters`. They do not contain the
-  // learning rate or other options.
+  // The optimizer's states and counts, by the names in `parameters`, without the learning rate and
+  // other options.
   //   "0.weight/mean"    a state of the optimizer: the trainer's own tensor
   //   "0.weight/count"   the number of updates: a copy
   //   "optimizer:Adam"   num_update(): a copy
   // For replicas: the first replica's states, with zero the owner's. Error while a parameter has no
   // values, and if two parameters have one name.
   NamedTensors states(Caller = Caller::here());
-  // Copies these values and counts into the trainer; compiled code sees them, too. Checks all
-  // arguments first: FormatError for another optimizer, and for missing or unknown names;
+  // Copies values and counts into the trainer. Compiled code sees the new values. Errors come
+  // before anything changes: FormatError for another optimizer, and for missing or unknown names;
   // ShapeError, DTypeError.
   void set_states(const NamedTensors& states, Caller = Caller::here());
   // states() and set_states() with a file in MXNet's .params format (core/io.h).
@@ -142,35 +143,38 @@ class Trainer {
 // --- Details ---
 
 // Parameters
-//   - ContextMismatch unless a parameter's replicas are all on the host or on one kind of device.
+//   - step() throws ContextMismatch unless a parameter's replicas are all on the host, or all on
+//     one kind of device.
 //     Different parameters may live on different contexts (a network across GPUs).
 //   - A parameter that is listed twice, or shared by layers, is updated once per step.
-//   - Parameters with grad_req null are skipped. Their states are kept for when grad_req changes
-//     back.
-//   - If the trainer has all parts of a parameter that is cut (nn/parameter.h), one after the
-//     other, with equal counts, states() joins each state of the parts to one tensor, a copy on the
-//     host. set_states() takes the whole or the parts.
+//   - Parameters with grad_req null are skipped. The trainer keeps skipped parameters' states for
+//     when grad_req changes back.
+//   - If a parameter is cut (nn/parameter.h), states() joins the parts' states: each becomes one
+//     tensor, a copy on the host. The trainer must have all parts, one after the other, with equal
+//     counts. set_states() takes the whole or the parts.
 
 // Summed gradients
 //   - If gradients are not summed, update() uses each context's own gradient, as in Gluon. The
 //     replicas then differ, and later steps do not make them equal. With zero, update() uses the
 //     owner's gradient for all replicas.
-//   - With grad_req add, backward() after the sum throws Error, until the update, discard() or
-//     zero_grad().
+//   - With grad_req add, or in an autograd::Accumulate, backward() after the sum throws Error,
+//     until the update, discard() or zero_grad().
+//   - If backward() has written a parameter's gradient on some contexts only since the sum, the
+//     next sum throws Error and changes nothing.
 //   - If a sum in step() or allreduce_grads() fails halfway, no weight has changed. All gradients
-//     of the trainer count as used, and those with grad_req add become 0. step() throws Error until
+//     of the trainer count as used. Gradients with grad_req add become 0. step() throws Error until
 //     backward() has written new gradients.
 
 // Updates that fail
 //   - If an update fails on some of a parameter's contexts, the replicas there get values and
-//     states from a context on which the update succeeded.
+//     states from a context on which the update succeeded. The parameter counts as updated.
 //   - If an update fails on all of a parameter's contexts, the parameter's gradients stay new.
 //     Without another backward(), step(n, true) repeats this update only.
 
 // overlap
-//   - Parameters with replicas have grad_req write, else Error. There is one backward() per context
-//     and step. Several microbatches (nn/pipeline.h), and an autograd::Accumulate over several
-//     backward(), throw Error.
+//   - Parameters with replicas have grad_req write, else Error.
+//   - There is one backward() per context and step. Several microbatches (nn/pipeline.h), and an
+//     autograd::Accumulate over several backward(), throw Error.
 //   - If a batch makes no step, call discard(). A second backward() before step() or discard()
 //     throws Error. From then on step() throws Error until discard().
 //   - A backward() that fails may have written some gradients.
@@ -179,16 +183,16 @@ class Trainer {
 //   - A compiled step always overlaps. With several ranks the option has no effect.
 
 // zero
-//   - The owner of a parameter stays the same while it has a replica. New owners are spread so that
-//     all contexts own about as many bytes.
+//   - A parameter's owner stays the same while the owner has a replica. New owners are spread: all
+//     contexts own about as many bytes.
 //   - Weights have the same bits on all contexts, and the same bits as with stage 0. Exceptions:
 //     clip_global_norm(), which adds squares in another order, and NCCL's large sums
 //     (ops/collective.h).
 //   - Only the owner has the summed gradient. Between allreduce_grads() and update(), read and
-//     change the gradient there. The other replicas' gradients count as used.
+//     change the owner's gradient. The other replicas' gradients count as used.
 //   - If zero_grad() is called after the sum, step() throws Error. With stage 0 the sum becomes 0.
 //   - Stage 2 returns the memory of the other replicas' gradients to the pool. Until backward()
-//     writes these gradients again, grad() throws Error. Memory from attach_grad(place) or of
+//     writes the gradients again, grad() throws Error. Memory from attach_grad(place) or of
 //     a compiled network is kept. Gradients with grad_req add start from 0 again.
 //   - Files are the same for every stage and number of contexts. A rank shards over its own
 //     contexts, not over ranks.
@@ -196,28 +200,28 @@ class Trainer {
 // Compiled code (core/compile.h, nn/train_step.h) may call step(), allreduce_grads(), update() and
 // clip_global_norm(). These throw CaptureError:
 //   - update_if_finite(), discard(), states(), set_states(), save_states() and load_states()
-//   - step() and allreduce_grads() with a kvstore, zero = 2 or several ranks
+//   - step(), allreduce_grads() and clip_global_norm() with a kvstore or several ranks, and for
+//     replicas with zero = 2
 //   - clip_global_norm() for parameters with replicas, in a Capture (core/capture.h)
 
 // Several ranks (core/cluster.h), each with any number of replicas
 //   - Sums are over the replicas of all ranks, and all ranks make the same update. batch_size is
 //     the number of samples of all ranks together.
-//   - The constructor copies rank 0's values to all ranks. If a parameter has no values yet,
-//     the next step copies them.
-//   - After initialize(), set_data() or a load, the next step copies rank 0's values again. All
-//     ranks give the same parameters new values. If one rank alone does so, every rank throws Error
-//     in the next step.
+//   - The constructor copies rank 0's values to all ranks. If a parameter gets its values
+//     later, the next step copies rank 0's.
+//   - After initialize(), set_data() or a load, the next step copies rank 0's values again. If the
+//     ranks have set values of different parameters, every rank throws Error in that step.
 //   - A write in place, such as p.data() += 1, is not noticed. If one rank alone writes, its values
 //     stay different.
 //   - All ranks make their trainers in the same order, and call step(), allreduce_grads() and
-//     update() in the same order. They have new gradients of the same parameters. Otherwise every
-//     rank throws Error.
+//     update() in the same order. All ranks have new gradients of the same parameters. Otherwise
+//     every rank throws Error.
 //   - If one rank fails a check, every rank throws.
 
 // Before step(), update(), update_if_finite() and clip_global_norm() write, ranks compare
 //   - the trainer, the numbers among the arguments, which gradients are new, the optimizer's name,
 //     the parameters' multipliers, the number of updates, and the learning rate (of a schedule: the
-//     last update's)
+//     last update's). In compiled code, update() compares nothing.
 //   - If an update failed on one rank alone, the next step therefore throws Error on every rank; go
 //     on from a checkpoint.
 //   - The optimizer's other options and the loss scaler's options are not compared.
