@@ -29,8 +29,8 @@
 namespace locus::cluster {
 
 // Joins the ranks that mpirun or srun started. Call init() first: it divides a host's CPUs among
-// its ranks, unless the launcher did. LOCUS_PIN=0 prevents pinning. LOCUS_NUM_THREADS sets the
-// number of threads. Once ranks have joined, later calls do nothing.
+// its ranks, unless the launcher did. LOCUS_PIN=0 leaves threads unpinned. LOCUS_NUM_THREADS sets
+// the number of threads. Once ranks have joined, later calls do nothing.
 //
 // Waits for all ranks for 25 s, or LOCUS_CLUSTER_TIMEOUT if longer. If a rank is then missing, this
 // process prints a message and exits with status 1. Throws Error if LOCUS_CLUSTER_TIMEOUT is not a
@@ -101,8 +101,8 @@ void on_root(const std::function<void()>& f, Caller = Caller::here());
 //   - Calls at the same time are safe: a lock runs one all_reduce(), broadcast() or barrier() after
 //     the other.
 //   - The lock does not order threads: the program must call in one order on every rank. If threads
-//     call in different orders, different calls throw Error on every rank. Calls with equal shapes
-//     and dtypes are paired wrongly without an error.
+//     call in different orders, calls that differ throw as in "Mismatched calls". Calls with equal
+//     shapes and dtypes are paired wrongly without an error.
 
 // Transport
 //   - MPI connects the ranks, and sums tensors on the host and on emulated GPUs. NCCL sums on real

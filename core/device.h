@@ -97,30 +97,30 @@ class Device {
 
   // An event that fires when the work enqueued on s so far is done.
   virtual EventView record(StreamView s) = 0;
-  // An event with a time, for elapsed_ms. By default record(), whose events then need times.
+  // An event with a time, for elapsed_ms. The default is for devices whose record() adds times.
   virtual EventView record_time(StreamView s) { return record(s); }
-  virtual void release(EventView e) noexcept = 0;  // streams that wait for e still do
+  virtual void release(EventView e) noexcept = 0;  // streams still wait for e
   virtual bool done(EventView e) = 0;
   // Later work on `waiter` runs after e; the host does not block. If this device cannot wait for
   // e's device type, the host blocks instead: device(e.context).wait_host(e).
   virtual void wait(StreamView waiter, EventView e) = 0;
   virtual void wait_host(EventView e) = 0;                      // the host blocks
   virtual double elapsed_ms(EventView from, EventView to) = 0;  // of record_time(), both fired
-  // Blocks the host until s is empty; if s.id == 0, until all streams of the device are. If work on
-  // any stream failed, throws the first error, with its type and the op's name, and forgets all
-  // errors.
+  // Blocks the host until s is empty. If s.id == 0: until all streams of the device are empty. If
+  // work on any stream failed, throws the first error, with its type and the op's name, and forgets
+  // all errors.
   virtual void synchronize(StreamView s) = 0;
 
   // Optional: makes one graph of calls of a replay (replay.h). Runs each call once by replay.run()
   // on a recording stream, in an order that obeys ReplayCall::after. CaptureError if the device
-  // refuses the calls. Null, as here: the replay launches the calls one by one.
+  // refuses the calls. Null, the default: the replay launches the calls one by one.
   virtual std::unique_ptr<RecordedWork> make_graph(Replay&, std::span<ReplayCall>) {
     return nullptr;
   }
 };
 
 // Counts the machine's devices of one type, at most kMaxDevices, and opens a device. `open` is
-// called once per context, at first use; if it throws, again at the next use.
+// called at a context's first use. If it throws, it is called again at the next use.
 struct DeviceFactory {
   std::string name;  // as Context prints it
   int (*count)();
@@ -159,7 +159,7 @@ uint32_t new_stream_id();
 //   - A copy to a new tensor on a device runs on the target's to_device if the source is on the
 //     host, else on the target's peer.
 //   - A non-blocking copy to the host runs on the source's to_host.
-//   - In a StreamScope of the lane's context, such a copy runs on the scope's stream.
+//   - In a StreamScope of the lane's context, these copies run on the scope's stream.
 //   - Replays of copies between devices always run on the target's peer.
 
 // Wrong streams:

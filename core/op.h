@@ -42,8 +42,8 @@ concept AttrsType = std::is_trivially_copyable_v<A> && sizeof(A) <= kMaxAttrs &&
 struct AttrsOwner {
   std::shared_ptr<const void> memory;
 };
-// An op's attributes, borrowed for the call; their type, which invoke() checks; and their owner or
-// null.
+// Borrows an op's attributes for the call. Holds their type, which invoke() checks, and their owner
+// or null.
 struct AttrsView {
   const void* data = nullptr;
   int size = 0;
@@ -127,7 +127,7 @@ struct Op {
   Keep (*keep_of)(const void* attrs) = nullptr;  // if Keep depends on the attributes
   Infer infer = nullptr;
   Gradient gradient = nullptr;
-  // Optional: the same gradient by kernels without gradients. Replaces `gradient` in backward
+  // Optional: the same gradient by ops that have no gradient. Replaces `gradient` in backward
   // passes that are not recorded.
   Gradient fused_gradient = nullptr;
   // Optional: replaces `gradient` if result 0 is a head with the default gradient of ones, no other
@@ -142,8 +142,8 @@ struct Op {
   const char* no_capture = nullptr;
   bool random = false;    // draws by a key in the attributes
   bool in_place = false;  // outputs are written in place: call invoke_into
-  // The kernel waits for peer kernels on other devices and cannot run alone; never on the host. The
-  // attributes' owner is the PeerBarrier of these kernels (communicator.h).
+  // The kernel waits for peer kernels on other devices and cannot run alone. Not for host kernels.
+  // The attributes' owner is the PeerBarrier of these kernels (communicator.h).
   bool needs_peers = false;
   // Bit i: the kernel may write result i over input i, because it reads each element before it
   // writes it. Kernels of layout `strided` may do so for all inputs, without bits.
@@ -371,13 +371,13 @@ void invoke_into(const Op& op, Refs in, Refs out, const A& attrs = {}) {
 //     defined result that is a broadcast view; under autograd::Record, a defined result if the
 //     result or an input is in the graph.
 //   - ValueError: attributes of another type than the op's (default: NoAttrs); two defined results
-//     that share memory. Results with gaps: only if both begin at the same byte.
+//     that share memory (results with gaps: that begin at the same byte).
 //   - ContextMismatch: operands or defined results on different contexts. cpu_pinned() goes with
 //     every cpu(i).
 //   - ShapeError, DTypeError or ValueError: inputs or attributes that infer refuses.
 //   - ShapeError or DTypeError: a defined result of another shape or dtype than inferred.
 //   - DTypeError: no kernel for the device type and dtype. The text lists the dtypes that have one.
-//   - Function ops check contexts, shapes and dtypes in their function.
+//   - Exception: function ops check contexts, shapes and dtypes in their function.
 //   - A call launches the kernel that its check found: set_kernel() changes only later calls.
 //   - Errors of invoke() name no line of the program. rethrow_at() (caller.h) adds the line.
 

@@ -38,7 +38,8 @@ struct Loaded {
 };
 // Restores the parts and the random numbers from the newest whole checkpoint. A checkpoint is whole
 // if all its files have the size and CRC-32 in its manifest. The caller may load only some parts,
-// for example the network. A damaged file of a part that the caller leaves out counts, too.
+// for example the network. A checkpoint with a damaged file is skipped, also if the caller does not
+// load that file's part.
 //
 // Returns nullopt if `directory` has no checkpoint or does not exist. Throws FormatError if all
 // checkpoints are damaged, or if the newest whole checkpoint lacks a part. If a part does not fit,
@@ -53,9 +54,9 @@ std::optional<Loaded> load(const std::string& directory, const Parts& parts,
 //   - The program makes the same networks, optimizer and loader, with the same options. Options are
 //     not saved. A learning rate that set_learning_rate() changed is not saved either.
 //   - If a part does not fit, the error names the difference. A network throws FormatError for
-//     other names, else ShapeError or DTypeError. A Trainer throws the same errors, and FormatError
-//     for another optimizer. A loader throws ValueError for another number of samples, batch_size,
-//     shuffle, last_batch or seed.
+//     other parameter names, and ShapeError or DTypeError for other shapes or dtypes. A Trainer
+//     throws the same errors, and FormatError for another optimizer. A loader throws ValueError for
+//     another number of samples, batch_size, shuffle, last_batch or seed.
 
 // Parts
 //   - If a Trainer was moved from, save() throws Error and writes no checkpoint. If an object was
@@ -64,8 +65,8 @@ std::optional<Loaded> load(const std::string& directory, const Parts& parts,
 // Writing
 //   - save() writes a draft under another name, flushes the files to the disk and renames the
 //     draft. A reader sees a whole checkpoint or none.
-//   - Then save() deletes older checkpoints than the newest `keep`. save() deletes no folder
-//     without manifest.json.
+//   - Then save() keeps the newest `keep` checkpoints and deletes the older ones. save() deletes no
+//     folder without manifest.json.
 //   - A process that is killed in save() leaves the earlier checkpoints and a hidden draft,
 //     ".checkpoint-000012-HOST-PID". The next save() on that host removes the draft, unless
 //     another running process has that PID.
@@ -76,8 +77,8 @@ std::optional<Loaded> load(const std::string& directory, const Parts& parts,
 //   - Networks are restored first, then the other parts in the given order, then random numbers and
 //     choices of kernels. The program may give `parts` in any order.
 //   - If restoring a part fails after the checks (out of memory), load() throws the part's error.
-//     Parts before that part stay restored. That part may be half restored. Later parts, and the
-//     random numbers, are unchanged.
+//     Parts that were restored earlier stay restored. The failing part may be half restored. Later
+//     parts, and the random numbers, are unchanged.
 //   - If a network has no shapes yet, the Trainer's states are checked against the network's state
 //     in the checkpoint.
 //   - A checkpoint has one value for all replicas of a parameter. If replicas differ, as in running
@@ -86,8 +87,8 @@ std::optional<Loaded> load(const std::string& directory, const Parts& parts,
 // Several ranks (core/cluster.h)
 //   - All ranks call save() and load(), on a folder that all of them see.
 //   - Rank 0 writes while the others wait. All ranks read.
-//   - Another number of ranks may load a checkpoint, with another num_parts. batch_size counts all
-//     ranks and must stay the same.
+//   - A checkpoint may be loaded by another number of ranks, each with a loader of another
+//     num_parts. batch_size counts all ranks and must stay the same.
 //   - All ranks get rank 0's random numbers, so they draw equal numbers. For other numbers, call
 //     random::seed() after load().
 //   - If one rank fails, every rank throws, as in cluster::together().

@@ -103,7 +103,8 @@ class KVStore : NonCopyable {
   // they start anew, and the multipliers stay. In a dist store each rank sets the same value.
   void set_value(const Key& key, const Tensor& value, Caller = Caller::here());
 
-  // Later pushes call `updater`. If it is empty, they replace the value. Removes the optimizer.
+  // Later pushes call `updater`. With an empty updater, pushes replace the value. Removes the
+  // optimizer.
   void set_updater(Updater updater);
   // Later pushes are gradients, multiplied by rescale_grad. The optimizer updates the value. Each
   // key's states and number of updates start anew. Removes the updater.
@@ -123,7 +124,7 @@ class KVStore : NonCopyable {
   int64_t num_update(const Key& key);  // updates of the value by the optimizer
 
   // The optimizer's states, without the keys' values, named as in nn::Trainer: "w/mean", "w/count",
-  // "optimizer:Adam". State tensors are the store's own; numbers of updates are copies. If names,
+  // "optimizer:Adam". States are the store's own tensors; numbers of updates are copies. If names,
   // shapes or dtypes differ from this store's, set and load throw FormatError, ShapeError or
   // DTypeError, and nothing changes.
   NamedTensors optimizer_states();

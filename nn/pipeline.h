@@ -131,8 +131,8 @@ class Pipeline : public Block {
 
 // Microbatches
 //   - If the batch does not divide evenly, the first microbatches are one sample longer.
-//   - Gradients are added in another order than those of the whole batch. The order is the same in
-//     every run and with both schedules.
+//   - Gradients are added in another order than those of the whole batch. The order, and so the
+//     bits, are the same in every run and with both schedules.
 //   - BatchNorm uses the statistics of each microbatch. Each microbatch in turn updates the running
 //     statistics.
 //   - Dropout draws for each microbatch, in the order of the schedule. The numbers are the same in

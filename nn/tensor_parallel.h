@@ -102,11 +102,11 @@ class RowParallelDense : public ParallelDense {
 //     "bias". A layer on one context has "weight" and "bias". A Trainer never sums parts.
 //   - If a length does not divide by the number of contexts, the first parts are one longer.
 //   - Initial values are the parts of the values that a Dense draws from the same seed.
-//   - Parts stay on their contexts. initialize() ignores the contexts that it is given. reset_ctx()
-//     throws Error, and moves nothing, if it would move a part.
+//   - Parts stay on their contexts. initialize() ignores the contexts that it is given. If
+//     reset_ctx() would move a part, it throws Error and moves nothing in the whole network.
 //   - Files hold the whole weight and bias under Dense's names, "weight" and "bias". Files saved
 //     on any number of contexts, or by a Dense, load on any number of contexts and into a Dense.
-//     States of a Trainer that has all parts load so, too (nn/trainer.h).
+//     The same holds for the states of a Trainer that has all parts (nn/trainer.h).
 //   - To change the number of contexts, save the network and the Trainer's states, and load them
 //     into a network and a Trainer made for the new contexts.
 
@@ -124,11 +124,11 @@ class RowParallelDense : public ParallelDense {
 //   - ShapeError for a column with fewer units than contexts, from the constructor
 //   - ShapeError for a row with fewer inputs than contexts: from the constructor if in_units is
 //     given, else from the first call. A row's units are not cut and may be few.
-//   - ShapeError for inputs that do not fit each other or the weight. The widths of a row's inputs
-//     must be those of its parts, the first ones one longer.
+//   - ShapeError for inputs that do not fit each other or the weight. A row's inputs are as wide as
+//     its parts of the weight.
 //   - DTypeError for an input of another dtype than the weight. Inside an amp::Scope, f16,
-//     bf16 and f32 inputs are cast to the scope's dtype. With an f64 input, the layer computes in
-//     f64.
+//     bf16 and f32 inputs are cast to the scope's dtype. In the scope, a layer with an f64 input
+//     computes in f64.
 //   - Error if the number of inputs is not the number of contexts
 //   - ContextMismatch for an input on another context
 

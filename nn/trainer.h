@@ -1,8 +1,8 @@
 // Trainer: updates a set of parameters with an optimizer. If a parameter has replicas on several
 // contexts, step() sums their gradients first, and the replicas stay equal. The trainer shares the
 // parameters and owns the optimizer's states. One thread at a time may call a trainer. With one
-// rank, step() waits for no device, except perhaps in the first step and with a kvstore on the
-// host. Unusual cases: "Details" at the end.
+// rank, step() does not wait for devices. The first step may, and so may a step with a kvstore on
+// the host. Unusual cases: "Details" at the end.
 //
 //   nn::Trainer trainer(net.parameters(), optim::SGD({.learning_rate = .1}));
 //   { autograd::Record record;  loss = loss_fn(net(x), y); }
@@ -35,8 +35,8 @@ struct TrainerOptions {
   // have values when the trainer is made. Allows one backward() per context and step: see Details.
   bool overlap = false;
   // The stage of ZeRO (Rajbhandari, Rasley, Ruwase, He: "ZeRO: Memory Optimizations Toward Training
-  // Trillion Parameter Models", SC 2020). ValueError for another number. One context of a
-  // parameter's replicas is the parameter's owner.
+  // Trillion Parameter Models", SC 2020). ValueError for another number. Each parameter has
+  // an owner, one of its contexts.
   //   0  each context keeps the optimizer's states of its replicas and updates its replicas
   //   1  only the owner keeps the states, including f32 masters; the owner updates the weight,
   //      which is then copied to the other replicas
@@ -159,8 +159,8 @@ class Trainer {
 //     owner's gradient for all replicas.
 //   - With grad_req add, or in an autograd::Accumulate, backward() after the sum throws Error,
 //     until the update, discard() or zero_grad().
-//   - If backward() has written a parameter's gradient on some contexts only since the sum, the
-//     next sum throws Error and changes nothing.
+//   - If backward() has run since the sum on only some of a parameter's contexts, the next sum
+//     throws Error and changes nothing.
 //   - If a sum in step() or allreduce_grads() fails halfway, no weight has changed. All gradients
 //     of the trainer count as used. Gradients with grad_req add become 0. step() throws Error until
 //     backward() has written new gradients.
@@ -177,7 +177,7 @@ class Trainer {
 //     autograd::Accumulate over several backward(), throw Error.
 //   - If a batch makes no step, call discard(). A second backward() before step() or discard()
 //     throws Error. From then on step() throws Error until discard().
-//   - A backward() that fails may have written some gradients.
+//   - A backward() that fails may have written some gradients: call discard().
 //   - The sum runs in backward(). If the sum fails, backward() throws. From then on step() throws
 //     Error until discard().
 //   - A compiled step always overlaps. With several ranks the option has no effect.
@@ -209,8 +209,8 @@ class Trainer {
 //     the number of samples of all ranks together.
 //   - The constructor copies rank 0's values to all ranks. If a parameter gets its values
 //     later, the next step copies rank 0's.
-//   - After initialize(), set_data() or a load, the next step copies rank 0's values again. If the
-//     ranks have set values of different parameters, every rank throws Error in that step.
+//   - After initialize(), set_data() or a load, the next step copies rank 0's values again. If one
+//     rank has set a parameter and another has not, every rank throws Error in that step.
 //   - A write in place, such as p.data() += 1, is not noticed. If one rank alone writes, its values
 //     stay different.
 //   - All ranks make their trainers in the same order, and call step(), allreduce_grads() and

@@ -94,7 +94,8 @@ Tensors send_recv(const Group& group, const Tensors& parts, const std::vector<in
 // - Error: the number of parts, targets, roots or sources does not fit. EmptyTensor, an Error: a
 //   part or target is undefined.
 // - ContextMismatch: a part or target lives on another context.
-// - ShapeError, DTypeError: a part or target has another shape or dtype.
+// - ShapeError, DTypeError: a part or target has another shape or dtype, or the op refuses the
+//   dtype.
 // - ValueError: the ReduceOp (core/group.h) is no enumerator; tensors of a `_many` call share
 //   memory. IndexError: the root is out of range.
 //
@@ -104,7 +105,7 @@ Tensors send_recv(const Group& group, const Tensors& parts, const std::vector<in
 // - Functions named `_many` write in place. In an autograd::Record scope they throw Error for a
 //   tensor that needs a gradient, before anything is written.
 //
-// Hosts and emulated GPUs use a binary tree for sums and broadcast(); other parts are copied.
+// Hosts and emulated GPUs use a binary tree for reductions and broadcast(). Other collectives copy.
 // - A sum over n contexts takes log2(n) steps, rounded up. all_reduce then copies the sum to all
 //   contexts in as many steps. Sums of f16 and bf16 are rounded at each step.
 // - In reduce and reduce_scatter the tree begins at the result's context. In other functions it
@@ -128,8 +129,8 @@ Tensors send_recv(const Group& group, const Tensors& parts, const std::vector<in
 // - Other calls of reduce, reduce_scatter and reduce_many use the tree.
 // - The kernel becomes part of a compiled function's graphs. A TransferLog does not see its
 //   replays.
-// - The kernels of a call wait for each other. If one waits for over 30 s, it gives up, and the
-//   next wait for that GPU throws DeviceError.
+// - The kernels of a call wait for each other. If a kernel waits for over 30 s, it gives up, and
+//   the next wait for its GPU throws DeviceError.
 // - If enqueuing fails on one GPU, the call throws. Kernels that are enqueued on other GPUs give up
 //   after 30 s as above and then write, so all targets are unspecified. Later work on these tensors
 //   waits for these kernels. The group can be used again.
