@@ -1,13 +1,13 @@
-// Capture records the work of one context, and Graph replays it. On a GPU a Graph is a CUDA graph.
+// Capture records the work of one context, and Graph replays this work. On an NVIDIA GPU a Graph is
+// a CUDA graph.
 //
 //   Capture capture(gpu(0));
 //   Tensor y = relu(dot(x, w));    // recorded, not run
 //   Graph graph = capture.end();
 //   graph.replay();                // computes y; each replay reads x anew
 //
-// A Capture records this thread's calls on the context's current stream. It does not run them.
-// Operations that cannot be replayed throw CaptureError (see Details), and the
-// capture continues.
+// A Capture records this thread's calls on the context's current stream, and does not run them.
+// Operations that cannot be replayed throw CaptureError (see Details), and the capture continues.
 //
 // Threads: one thread makes and ends a Capture. One thread at a time uses a Graph. Threads may
 // capture at the same time, and other threads may use the GPU meanwhile.
@@ -25,10 +25,11 @@ class Graph {
  public:
   Graph(Graph&&) noexcept;
   Graph& operator=(Graph&&) noexcept;
-  ~Graph();  // blocks until the replays are done; results stay valid
+  ~Graph();  // blocks until its replays have ended; results stay valid
 
   Context context() const;
-  // Enqueues the work and returns. CaptureError while this thread records anything.
+  // Enqueues the work and returns. CaptureError while this thread captures any context or records a
+  // compiled function.
   void replay(Caller = Caller::here());
 
  private:
@@ -43,13 +44,13 @@ class Graph {
 class Capture : NonCopyable {
  public:
   // CaptureError for a host context, if this thread captures c already, and in a function that is
-  // being compiled (compile.h).
+  // being recorded (compile.h).
   explicit Capture(Context c);
   ~Capture();  // without end(): drops the recording
 
-  // Throws, and drops the recording, if the device refuses the work: CaptureError or OutOfMemory.
-  // A second call throws CaptureError. So does a call on another thread; the capture then
-  // continues.
+  // If the device cannot make the graph, end() throws and drops the recording. The error is a
+  // CaptureError, OutOfMemory or DeviceError. A second call throws CaptureError. A call on another
+  // thread throws CaptureError, and the capture continues.
   Graph end();
 
  private:
@@ -65,7 +66,7 @@ const void* slot(Context c, size_t bytes, std::function<void(void*)> fill);
 
 }  // namespace capture
 
-// The value of source(). If the thread captures c, each replay calls source() anew.
+// The value of source(). If this thread records c, each replay calls source() anew.
 template <class T>
 Live<T> live(Context c, auto source) {
   if (!capture::active()) [[likely]]
@@ -82,25 +83,25 @@ Live<T> live(Context c, auto source) {
 //   - host reads (item, to_vector, printing) and waits of this thread;
 //   - copies from and to cpu(), and copies between devices, even if both are captured;
 //   - copies from and to cpu_pinned() that block (blocking = true, the default). With
-//     blocking = false they are recorded. Each replay reads the source's contents at that time;
+//     blocking = false they are recorded, and each replay reads the source anew;
 //   - ops marked no_capture, and ops that read new memory that no recorded op has written;
 //   - work on a context that is not captured, host contexts included, or on another stream than the
 //     context's current stream when the capture began.
 
 // Memory:
-//   - Recorded work allocates from the graph's own memory, so addresses stay fixed. The memory is
-//     the graph's alone until the graph is destroyed. stats() counts it.
+//   - Recorded work allocates from the graph's own memory, so addresses stay fixed. No other work
+//     gets this memory until the graph is destroyed. memory_pool(c).stats() counts it as in use.
 //   - When the graph is destroyed, results own their memory. The rest returns to the pool.
-//   - The graph keeps tensors from outside alive. Other threads may use them during the capture.
-//   - A replay is ordered with eager work like one op, on all streams. It waits for earlier work on
-//     the tensors that it uses, and later work on them waits for the replay.
+//   - The graph owns what it reads: tensors from outside and the state of optimizers. The program
+//     may drop its own handles. Other threads may use these tensors during the capture.
+//   - A replay is ordered with eager work like one op, on all streams. A replay waits for earlier
+//     work on the tensors that it uses, and later work on these tensors waits for the replay.
 //   - Until end(), another thread that uses a result gets CaptureError. Between end() and the first
 //     replay, contents of results are undefined.
 
 // Host-side values:
 //   - Values that ops take through live() are read anew at each replay: random keys, learning rates
-//     and update counts. So n replays draw the random numbers of n eager runs, and make their
-//     updates.
+//     and update counts. So n replays draw the random numbers of n eager runs, and count n updates.
 //   - Other values are frozen at recording time: multipliers of an optimizer's parameters, weight
 //     decay, the batch size, the mode (training or not) and, in a CUDA graph, the precision of
 //     matrix products.
