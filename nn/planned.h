@@ -1,7 +1,8 @@
 // Planned: trains an nn::Sequential on one or more contexts, as a plan says (nn/plan.h). Training
 // gives the results of Record, backward() and step() of the Sequential on one context, to rounding.
 // The Planned shares its layers, except cut ones, with the Sequential: training changes the
-// Sequential's values. Cut layers have their own parameters. Unusual cases: "Details" at the end.
+// Sequential's values. Cut layers have their own parameters. One thread at a time may call a
+// Planned. Unusual cases: "Details" at the end.
 //
 //   nn::Planned net(layers, nn::Plan::load("gpus.plan"));
 //   net.initialize(init::Xavier());                          // each layer on the plan's contexts
@@ -39,17 +40,19 @@ class Planned : public Block {
   Planned(const Sequential& layers, const Plan& plan, Caller = Caller::here());
 
   // Like Pipeline::forward_backward: computes the gradients of the sum of all losses into the
-  // parameters' grad(), and returns the detached losses (batch,) in the batch's order. They are on
-  // the last stage's first context. data and label may be on any contexts. Each replica computes
-  // one part of the batch.
+  // parameters' grad(), and returns the detached losses (batch,) in the batch's order. The losses
+  // are on the last stage's first context. data and label may be on any contexts. Each replica
+  // computes one part of the batch.
   // Errors: those of Pipeline::forward_backward. ValueError for fewer samples than replicas times
   // microbatches. If a stage is cut, parameters are not checked before anything is computed: a
-  // parameter without values throws where it is used.
+  // parameter without values throws Error where it is used.
   Tensor forward_backward(const Tensor& data, const Tensor& label, const LossFunction& loss_fn,
                           Caller = Caller::here());
   // Predictions, computed by the first replica: the first context of each stage, and all contexts
   // of a cut stage. The result is on the last stage's first context.
   Tensor forward(const Tensor& x) override;
+  // Initializes each layer on its stage's contexts. Initialized parameters keep their contexts and
+  // values without force_reinit.
   void initialize(const init::Initializer& global = init::Uniform(), const InitializeOptions& = {},
                   Caller = Caller::here());
 
@@ -77,22 +80,24 @@ class Planned : public Block {
 
 // Threads
 //   - Several replicas have one thread each, which enqueues the replica's work (core/parallel.h).
-//     The first replica runs on the calling thread, unless that has a StreamScope.
+//     The first replica runs on the calling thread, unless the caller has a StreamScope.
 //   - Each thread calls loss_fn once per microbatch. Calls of different replicas run at the same
 //     time. In loss_fn, current_context() is the replica's context of the first stage.
 //   - While a call is recorded (core/compile.h), the calling thread does the work of all replicas,
-//     one after the other, with its own current_context(). With one replica, and if a stage is
-//     cut, it does so in every call.
+//     one after the other. In loss_fn, current_context() is then the caller's. The same holds for
+//     every call with one replica, and for every call if a stage is cut.
 //   - With several threads, Dropout draws separate numbers for each replica (core/generator.h). A
 //     compiled step draws other numbers.
-//   - Inside parallel() or recompute(), forward_backward() with several replicas throws Error. That
-//     Error drops gradients like one while computing.
+//   - Inside parallel() or recompute(), forward_backward() with several replicas throws Error, and
+//     gradients are dropped as after an error while computing.
 
 // After an error while forward_backward() computes
 //   - If one replica throws, the others finish their work. If several throw, the exception of the
-//     first of these replicas is rethrown.
-//   - Gradients of all replicas, on all contexts, are dropped as in nn/pipeline.h: they count as
-//     stale, and those with GradReq::add become 0. Trainer::step refuses them.
+//     first of these replicas is rethrown. While the call is recorded, replicas after the one that
+//     throws do not run.
+//   - Gradients of all replicas, on all contexts, are dropped as in nn/pipeline.h: all count as
+//     stale, and Trainer::step refuses them. Those with GradReq::add that were written since the
+//     last step become 0.
 
 // Cut stages
 //   - Dense layers are cut in pairs: first a ColumnParallelDense, then a RowParallelDense. Each
@@ -104,16 +109,16 @@ class Planned : public Block {
 //   - Activate may stand between and beside Dense layers. Flatten may too, but not within a pair.
 //   - The constructor throws ValueError for another type of layer, and for a stage without a
 //     Dense.
-//   - ShapeError if a column has fewer units than the stage has contexts, from the constructor.
-//     A row may have few units, but needs an input per context: ShapeError from the constructor if
-//     in_units is given, else when data comes.
+//   - The constructor throws ShapeError if a column has fewer units than the stage has contexts.
+//   - A row may have few units. If a row has fewer inputs than contexts, the constructor throws
+//     ShapeError if in_units is given, else the first call does.
 
 // Layers
 //   - Layers are shared with the Sequential, except cut layers.
 //   - A cut layer has its own parameters, without values: call initialize() or load_parameters().
 //     The Sequential's parameters of this layer stay as they are.
-//   - The constructor copies the options of the Dense layer, such as initializers, and its
-//     parameters' dtype, grad_req and multipliers. It copies no values.
+//   - For a cut layer, the constructor copies the options of the Dense, such as initializers, and
+//     its parameters' dtype, grad_req and multipliers, but no values.
 //   - parameters() names the parts of a cut layer "1.weight.0", "1.weight.1", "1.bias.0", ... The
 //     bias of a row is one parameter, "1.bias". Files have the names and shapes of the Sequential,
 //     "1.weight" and "1.bias".
