@@ -7,6 +7,7 @@
 #include <thread>
 
 #include <locus/core/autograd.h>
+#include <locus/core/generator.h>
 #include <locus/core/io.h>
 #include <locus/core/observe/trace.h>
 #include <locus/core/stream.h>
@@ -134,6 +135,25 @@ TEST(CompiledErrors, BadIndicesAreFoundInReplays) {
     EXPECT_EQ(f({id})[0].item<double>(), 1);
     EXPECT_NO_THROW(wait_all());
   }
+}
+
+TEST(CompiledErrors, AReplayThatFailsHasDrawnItsNumbersAndWrittenAPart) {
+  const Tensor x = ones({1, 4}), id = zeros({1}, i32), count = zeros({1});
+  Compiled f([&](const Tensors& in) {
+    Tensor calls = count;
+    calls += 1;
+    const Tensor drawn = random::uniform(0, 1, {5});
+    return Tensors{pick(x, in[0]), drawn};
+  });
+  random::seed(5);
+  for (int i = 0; i < 2; ++i) f({id});
+  const Values third = values(f({id})[1]);
+  random::seed(5);
+  f({id});
+  EXPECT_THROW(f({full({1}, 7, i32)}), IndexError);
+  EXPECT_EQ(count.item<double>(), 5);
+  EXPECT_EQ(values(f({id})[1]), third);
+  EXPECT_EQ(f.recorded(), 1u);
 }
 
 // Fails the launch of one op.

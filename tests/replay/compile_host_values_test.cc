@@ -94,6 +94,41 @@ TEST(CompiledHostValues, MemoryThatTheHostFilledIsRefused) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
 }
 
+TEST(CompiledHostValues, ANumberAndABranchAreThoseOfTheFirstCall) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    double factor = 2;
+    bool doubled = true;
+    Compiled f([&](const Tensors& in) {
+      const Tensor y = in[0] * factor;
+      return Tensors{doubled ? y * 2 : y};
+    });
+    const Tensor x = ones({3}, c);
+    EXPECT_EQ(values(f({x})[0]), Values(3, 4));
+    factor = 10;
+    doubled = false;
+    EXPECT_EQ(values(f({x})[0]), Values(3, 4));
+  }
+}
+
+TEST(CompiledHostValues, StateIsCarriedByWritesInPlaceAlone) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    Tensor written = zeros({3}, c), replaced = zeros({3}, c);
+    Compiled f([&](const Tensors& in) {
+      written += in[0];
+      replaced = replaced + in[0];
+      return Tensors{written, replaced};
+    });
+    const Tensor x = ones({3}, c);
+    for (int i = 1; i < 4; ++i) {
+      const Tensors y = f({x});
+      EXPECT_EQ(values(y[0]), Values(3, i));
+      EXPECT_EQ(values(y[1]), Values(3, 1));
+    }
+  }
+}
+
 // An op that is refused is no part of the graph.
 TEST(CaptureHostValues, WhatReadsUnwrittenMemoryIsNotReplayed) {
   LOCUS_NEEDS_ANY_GPUS(1);

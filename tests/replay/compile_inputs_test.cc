@@ -229,6 +229,28 @@ TEST(CompiledInputs, TheGradientOfOneIsWrittenByTheFunctionItself) {
   }
 }
 
+TEST(CompiledInputs, AGradientThatIsAttachedInsideIsNotTheCallers) {
+  for (const Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    Compiled f([](const Tensors& in) {
+      in[0].attach_grad();
+      Tensor y;
+      {
+        const autograd::Record record;
+        y = in[0] * in[0];
+      }
+      y.backward();
+      return Tensors{in[0].grad()};
+    });
+    const Tensor x = full({3}, 2, c);
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_EQ(values(f({x})[0]), Values(3, 4));
+      EXPECT_THROW(x.grad(), Error);
+    }
+    EXPECT_EQ(f.recorded(), 1u);
+  }
+}
+
 TEST(CompiledInputs, OneInAGraphIsUsedOutsideOfItWithoutIt) {
   for (const Context c : contexts()) {
     SCOPED_TRACE(to_string(c));

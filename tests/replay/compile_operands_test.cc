@@ -1,8 +1,11 @@
 // Operands of a compiled function under autograd::Record: gradients passed on, leaves not reached,
 // operands that change before backward().
+#include <cmath>
+
 #include <locus/core/autograd.h>
 #include <locus/core/compile.h>
 #include <locus/ops/trigonometry.h>
+#include <locus/ops/unary.h>
 #include "tests/replay/compiles.h"
 
 namespace locus::test {
@@ -182,6 +185,44 @@ TEST(CompiledOperands, GradientsThatShareAPlaceAreRefused) {
                     testing::HasSubstr("a compiled function: out 0 and out 1 share memory"));
       }
     }
+  }
+}
+
+TEST(CompiledOperands, AResultThatTheHeadLeavesOutHasGradientZero) {
+  for (const Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    Compiled f([](const Tensors& in) { return Tensors{in[0] * 2, sqrt(in[0])}; });
+    for (int i = 0; i < 2; ++i) {
+      const Tensor finite = leaf(ones({2}, c)), infinite = leaf(zeros({2}, c));
+      recorded(f, {finite})[0].backward();
+      EXPECT_EQ(values(finite.grad()), Values(2, 2));
+      recorded(f, {infinite})[0].backward();
+      for (const double g : values(infinite.grad())) EXPECT_TRUE(std::isnan(g)) << g;
+    }
+  }
+}
+
+TEST(CompiledOperands, TheFirstCallThrowsWhatBackwardWouldThrow) {
+  for (const Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const Tensor w = leaf(full({2}, 2, c));
+    const Function body = [&](const Tensors& in) {
+      const Tensor h = in[0] * w, y = h * h;
+      Tensor seen = h.detach();
+      seen += 1;
+      return Tensors{y};
+    };
+    const Tensor x = ones({2}, c);
+    Tensor y;
+    {
+      const autograd::Record record;
+      y = body({x})[0];
+    }
+    EXPECT_THROW(y.backward(), Error);
+    Compiled f(body);
+    const autograd::Record record;
+    EXPECT_THROW(f({x}), Error);
+    EXPECT_EQ(f.recorded(), 0u);
   }
 }
 

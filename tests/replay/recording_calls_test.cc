@@ -5,6 +5,8 @@
 
 #include <thread>
 
+#include <locus/nn/optimizer.h>
+#include <locus/nn/trainer.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
 #include "tests/support/contexts.h"
@@ -38,6 +40,48 @@ TEST(RecordingCalls, AGraphIsNotReplayedWhileItsThreadCaptures) {
   }
   graph.replay();
   EXPECT_EQ(values(x), Values(2, 2));
+}
+
+TEST(RecordingCalls, ACaptureContinuesAfterACallThatItRefuses) {
+  LOCUS_NEEDS_ANY_GPUS(1);
+  Tensor x = ones({2}, gpu(0));
+  Capture capture(gpu(0));
+  x += 1;
+  EXPECT_THROW(x.to_vector<float>(), CaptureError);
+  EXPECT_THROW(ones({2}) + 1, CaptureError);
+  x *= 10;
+  Graph graph = capture.end();
+  graph.replay();
+  EXPECT_EQ(values(x), Values(2, 20));
+}
+
+TEST(RecordingCalls, AReplaySeesTheLearningRateButNoMultiplierNorBatchSize) {
+  LOCUS_NEEDS_ANY_GPUS(1);
+  nn::Parameter p("w", {2}, {.init = init::Zero()});
+  p.initialize(init::Zero(), gpu(0));
+  nn::Trainer trainer({{"w", p}}, optim::SGD({.learning_rate = 1}));
+  const Tensor w = p.data();
+  const auto written = [&] {
+    Tensor y;
+    {
+      const autograd::Record record;
+      y = w + 1;
+    }
+    y.backward();
+  };
+  written();
+  trainer.step(1);  // outside: prepares the trainer
+  EXPECT_EQ(values(w), Values(2, -1));
+  Capture capture(gpu(0));
+  written();
+  trainer.step(2);
+  Graph graph = capture.end();
+  graph.replay();
+  EXPECT_EQ(values(w), Values(2, -1.5));
+  trainer.set_learning_rate(4);
+  p.set_lr_mult(100);
+  graph.replay();
+  EXPECT_EQ(values(w), Values(2, -3.5));
 }
 
 TEST(RecordingCalls, BackwardThroughOneResultFreesTheGraphOfAll) {
