@@ -5,6 +5,16 @@
 #include <locus/core/base/text.h>
 
 namespace locus {
+namespace {
+
+// The characters of UTF-8 text: bytes that do not continue a sequence.
+size_t characters(std::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+  }));
+}
+
+}  // namespace
 
 std::string memory_text(uint64_t bytes) {
   const char* const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
@@ -18,12 +28,12 @@ std::vector<std::string> table_lines(const std::vector<std::vector<std::string>>
                                      std::string_view align) {
   std::vector<size_t> width(align.size());
   for (const auto& row : rows)
-    for (size_t i = 0; i < row.size(); ++i) width[i] = std::max(width[i], row[i].size());
+    for (size_t i = 0; i < row.size(); ++i) width[i] = std::max(width[i], characters(row[i]));
   std::vector<std::string> lines;
   for (const auto& row : rows) {
     std::string& line = lines.emplace_back();
     for (size_t i = 0; i < row.size(); ++i) {
-      const std::string pad(width[i] - row[i].size(), ' ');
+      const std::string pad(width[i] - characters(row[i]), ' ');
       line += (i == 0 ? "" : "  ") + (align[i] == 'r' ? pad + row[i] : row[i] + pad);
     }
     line.erase(line.find_last_not_of(' ') + 1);
