@@ -68,7 +68,7 @@ class Ledger final : public trace::Listener {
 
   void call_waited(const trace::WaitRecord& w) override {
     if (print_.load(std::memory_order_relaxed))
-      std::fprintf(stderr, "locus: %s waited %.1f us for %s, %s\n", name(w.kind), w.seconds * 1e6,
+      std::fprintf(stderr, "locus: %s waited %.1f µs for %s, %s\n", name(w.kind), w.seconds * 1e6,
                    to_string(w.waited_for).c_str(), to_string(w.caller).c_str());
     const MutexLock lock(mutex_);
     for (const RecordsRef& log : logs_)
@@ -77,7 +77,7 @@ class Ledger final : public trace::Listener {
 
   void copied(const trace::CopyRecord& copy) override {
     if (print_.load(std::memory_order_relaxed))
-      std::fprintf(stderr, "locus: copy %s to %s, %zu bytes, %s in %.1f us, %s\n",
+      std::fprintf(stderr, "locus: copy %s to %s, %zu bytes, %s in %.1f µs, %s\n",
                    to_string(copy.from).c_str(), to_string(copy.to).c_str(), copy.bytes,
                    copy.events ? "issued" : "done", (copy.end - copy.start) * 1e6,
                    to_string(copy.caller).c_str());

@@ -21,7 +21,7 @@ std::string scaled(double value, std::initializer_list<std::pair<double, const c
   return formatted("%.*f %s", x < 9.995 ? 2 : x < 99.95 ? 1 : 0, x, unit->second);
 }
 
-std::string time_text(double s) { return scaled(s, {{1, "s"}, {1e-3, "ms"}, {1e-6, "us"}}); }
+std::string time_text(double s) { return scaled(s, {{1, "s"}, {1e-3, "ms"}, {1e-6, "µs"}}); }
 std::string bytes_text(uint64_t n) {
   if (n < 1000) return std::to_string(n) + " B";
   return scaled(static_cast<double>(n), {{1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}});

@@ -97,7 +97,7 @@ std::vector<CompiledCall> Replay::calls() const {
 std::string Replay::describe() {
   const std::vector<CompiledCall> list = measured();
   std::vector<std::vector<std::string>> rows{
-      {"", "context", "branch", "call", "us", "moves", "after", "operands"}};
+      {"", "context", "branch", "call", "µs", "moves", "after", "operands"}};
   std::string text;
   double sum = 0;
   for (auto begin = list.begin(); begin != list.end();) {
@@ -114,7 +114,7 @@ std::string Replay::describe() {
   size_t own = 0;
   for (const auto& arena : arenas_) own += arena->bytes();
   text += text_of("arena memory: ", memory_text(own), "; call by call ", formatted("%.1f", sum),
-                  " us\n\n");
+                  " µs\n\n");
   for (const std::string& line : table_lines(rows, "rlrlrrll")) text += line + "\n";
   return text;
 }

@@ -46,7 +46,7 @@ TEST(TransferTable, Layout) {
                         {item, gpu(1), cpu(), 1, 4, 2.5e-5, {}, true, false, "times of a model"}}),
       "what        from    to      count    bytes      time  GB/s  line\n"
       "copy        cpu(0)  gpu(1)      2  1.50 MB   1.00 ms  1.50  train/main.cc:41\n"
-      "wait: item  gpu(1)  cpu(0)      1      4 B  25.0 us*     -  (line not known)\n"
+      "wait: item  gpu(1)  cpu(0)      1      4 B  25.0 µs*     -  (line not known)\n"
       "* emulated GPU: times of a model\n"
       "Costliest, train/main.cc:41: copied 2 times; keep the data on gpu(1) if it is used again "
       "there.\n");

@@ -108,7 +108,7 @@ TEST(CompiledCalls, DescribesItsCallsAndChangesNothing) {
     f({x});
     EXPECT_EQ(values(w), Values(3, 2));
     const std::string text = f.describe();
-    for (const char* part : {"multiply", "exp", "add", "4 calls", "f32(3,)x2 > f32(3,)", "us"})
+    for (const char* part : {"multiply", "exp", "add", "4 calls", "f32(3,)x2 > f32(3,)", "µs"})
       EXPECT_THAT(text, HasSubstr(part));
     EXPECT_EQ(text.find("as one graph") != std::string::npos, !is_host(c) && !emulated_gpus());
     EXPECT_THAT(f.dot(), HasSubstr("n0 -> n2"));
