@@ -32,7 +32,7 @@ def work(rank, world):
     def say(what, us):
         if rank == 0:
             print(f"PyTorch {torch.__version__}, {world} GPU{'s' if world > 1 else ''}: {what} "
-                  f"{us:.1f} us", flush=True)
+                  f"{us:.1f} µs", flush=True)
 
     for name, net, images in (
             ("mlp 256", mlp(784, 256, 128, 10), torch.rand(256, 784)),

@@ -13,7 +13,7 @@ namespace {
 class Table : public benchmark::BenchmarkReporter {
  public:
   bool ReportContext(const Context&) override {
-    std::printf("%-64s %12s\n", "benchmark", "us");
+    std::printf("%-64s %13s\n", "benchmark", "µs");
     return true;
   }
   void ReportRuns(const std::vector<Run>& runs) override {

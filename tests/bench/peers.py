@@ -73,12 +73,12 @@ def torch_rows():
         wait = torch.cuda.synchronize if device == "cuda" else (lambda: None)
         a, b = torch.rand(10, device=device), torch.rand(10, device=device)
         name = f"PyTorch {torch.__version__} {device}"
-        yield f"{name}: add of 10 floats", per_call(lambda: a + b, wait), "us"
+        yield f"{name}: add of 10 floats", per_call(lambda: a + b, wait), "µs"
         net = torch.nn.Sequential(
             torch.nn.Linear(784, 256), torch.nn.ReLU(), torch.nn.Linear(256, 128),
             torch.nn.ReLU(), torch.nn.Linear(128, 10))
         step = torch_step(torch, net, torch.rand(64, 784, device=device), 10)
-        yield f"{name}: training step", per_call(step, wait, calls=200), "us"
+        yield f"{name}: training step", per_call(step, wait, calls=200), "µs"
 
 
 def torch_networks():
@@ -92,9 +92,9 @@ def torch_networks():
     for n in (64, 1024):
         step = torch_step(torch, lenet(torch), lenet_images(n, "cpu"), 10)
         calls = 64 // n + 1
-        yield f"{name} cpu, 2 threads: LeNet {n}", per_call(step, lambda: None, calls), "us"
+        yield f"{name} cpu, 2 threads: LeNet {n}", per_call(step, lambda: None, calls), "µs"
     step = torch_step(torch, resnet18(torch), torch.rand(8, 3, 32, 32), 1000)
-    yield f"{name} cpu, 2 threads: ResNet-18 8", per_call(step, lambda: None, calls=1), "us"
+    yield f"{name} cpu, 2 threads: ResNet-18 8", per_call(step, lambda: None, calls=1), "µs"
     if not torch.cuda.is_available():
         return
     wait = torch.cuda.synchronize
@@ -104,19 +104,19 @@ def torch_networks():
             (False, False) if kind == "exact f32" else defaults)
         for n in (64, 1024):
             step = torch_step(torch, lenet(torch), lenet_images(n, "cuda"), 10)
-            yield f"{name} cuda: LeNet {n}, {kind}", per_call(step, wait, calls=100), "us"
+            yield f"{name} cuda: LeNet {n}, {kind}", per_call(step, wait, calls=100), "µs"
             graph = as_graph(torch, step)
-            yield f"{name} cuda: LeNet {n}, {kind}, graph", per_call(graph, wait, calls=100), "us"
+            yield f"{name} cuda: LeNet {n}, {kind}, graph", per_call(graph, wait, calls=100), "µs"
         for n in (64, 256):
             images = torch.rand(n, 3, 32, 32, device="cuda")
             step = torch_step(torch, resnet18(torch), images, 1000)
-            yield f"{name} cuda: ResNet-18 {n}, {kind}", per_call(step, wait, calls=20), "us"
+            yield f"{name} cuda: ResNet-18 {n}, {kind}", per_call(step, wait, calls=20), "µs"
             graph = as_graph(torch, step)
-            yield f"{name} cuda: ResNet-18 {n}, {kind}, graph", per_call(graph, wait, calls=20), "us"
+            yield f"{name} cuda: ResNet-18 {n}, {kind}, graph", per_call(graph, wait, calls=20), "µs"
     step = torch_step(torch, resnet18(torch), images.bfloat16(), 1000)
-    yield f"{name} cuda: ResNet-18 256, net.bfloat16()", per_call(step, wait, calls=20), "us"
+    yield f"{name} cuda: ResNet-18 256, net.bfloat16()", per_call(step, wait, calls=20), "µs"
     step = torch_step(torch, resnet18(torch), images, 1000, autocast=True)
-    yield f"{name} cuda: ResNet-18 256, autocast bf16", per_call(step, wait, calls=20), "us"
+    yield f"{name} cuda: ResNet-18 256, autocast bf16", per_call(step, wait, calls=20), "µs"
 
 
 def torch_adam():
@@ -134,7 +134,7 @@ def torch_adam():
     update = torch.optim.Adam(net.parameters(), fused=True).step
     for what, call in (("Adam(fused)", update), ("copy", lambda: target.copy_(source))):
         t = per_call(call, wait, calls=20)
-        yield f"{name}: {what} over ResNet-18", t, "us"
+        yield f"{name}: {what} over ResNet-18", t, "µs"
         yield f"{name}: {what} over ResNet-18", size / t / 1e3, "GB/s"
 
 
@@ -146,7 +146,7 @@ def mxnet_networks():
     for n in (64, 1024):
         step = mxnet_lenet(mxnet, n)
         yield (f"MXNet {mxnet.__version__} cpu, {threads} threads: LeNet {n}, hybridized, static",
-               per_call(step, mxnet.nd.waitall, calls=64 // n + 1), "us")
+               per_call(step, mxnet.nd.waitall, calls=64 // n + 1), "µs")
 
 
 def torch_copies():
@@ -173,7 +173,7 @@ def torch_copies():
         yield f"{name}: 256 MiB down, {kind}", *rate([(host, on_gpu)], n)
         source = host[:small]
         yield f"{name}: 4 KiB up, {kind}", issue_time(
-            lambda: source.to("cuda:0", non_blocking=True), torch.cuda.synchronize), "us"
+            lambda: source.to("cuda:0", non_blocking=True), torch.cuda.synchronize), "µs"
     if torch.cuda.device_count() < 2:
         return
     gigabyte = [[torch.empty(1 << 30, dtype=torch.uint8, device=f"cuda:{d}") for _ in range(2)]
@@ -184,14 +184,14 @@ def torch_copies():
     source = on_gpu[:small]
     yield f"{name}: 4 KiB between GPUs", issue_time(
         lambda: source.to("cuda:1", non_blocking=True),
-        lambda: (torch.cuda.synchronize(0), torch.cuda.synchronize(1))), "us"
+        lambda: (torch.cuda.synchronize(0), torch.cuda.synchronize(1))), "µs"
 
 
 def cupy_rows():
     import cupy
     a, b = cupy.random.rand(10, dtype=cupy.float32), cupy.random.rand(10, dtype=cupy.float32)
     yield f"CuPy {cupy.__version__} cuda: add of 10 floats", per_call(
-        lambda: a + b, cupy.cuda.runtime.deviceSynchronize), "us"
+        lambda: a + b, cupy.cuda.runtime.deviceSynchronize), "µs"
 
 
 if __name__ == "__main__":
