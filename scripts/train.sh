@@ -2,10 +2,10 @@
 # Builds train_mlp and trains a small network on handwritten digits: on gpu(0) when there is one,
 # else on cpu(0).
 #   ./scripts/train.sh [--data DIR] [--context "gpu(0)"] [--epochs 5] ...
-# Digits: --data, else data/mnist, else downloaded to there, else drawn by the program itself. All
-# options are train_mlp's: ./build/train_mlp --help lists them, once it is built. Without --out and --save,
-# results are in out/. These folders, data/mnist and out, are the clone's. The paths in options begin in the
-# folder where the script is started.
+# Digits: --data, else data/mnist, else downloaded to there, else drawn by the program itself. The
+# options are train_mlp's; --help lists them. Without --out and --save, results are in out/. The folders
+# data/mnist and out are the clone's. Relative paths in options begin in the folder where the script is
+# started.
 # A new build folder gets what this machine needs: no tests, CPU kernels for this processor's instruction
 # set alone, and CUDA if there is a GPU. A folder that test.sh configured keeps all that it has.
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
@@ -71,13 +71,26 @@ download() {
   done <<< "$CHECKSUMS"
 }
 
+# This script's help, then train_mlp's: what it prints itself if it is built, else its options' names.
+help() {
+  (usage)
+  echo
+  if [ -x build/train_mlp ] && build/train_mlp --help; then return; fi
+  local names
+  names=$(grep -ohE '"--[a-z-]+", o\.' examples/training/options.cc examples/train_mlp.cc | cut -d'"' -f2 |
+          awk '!seen[$0]++')
+  echo "Options of train_mlp. --help describes them once it is built:"
+  printf '%s ' $names | fold -s -w 98 | sed 's/^/  /; s/ *$//'
+  echo
+}
+
 own_data=no own_out=no own_save=no
 for argument in "$@"; do
   case $argument in
     --data | --data=*) own_data=yes ;;
     --out | --out=*) own_out=yes ;;
     --save | --save=*) own_save=yes ;;
-    --help | -h) usage ;;
+    --help | -h) help; exit 0 ;;
   esac
 done
 

@@ -8,6 +8,9 @@ trap 'rm -rf "$folder"' EXIT
 clone=$folder/clone
 mkdir -p "$clone/build" "$clone/build-bench" "$folder/bin" "$folder/user"
 cp -r "$(dirname "$0")/../scripts" "$clone"
+mkdir -p "$clone/examples/training"
+cp "$(dirname "$0")/../examples/train_mlp.cc" "$clone/examples"
+cp "$(dirname "$0")/../examples/training/options.cc" "$clone/examples/training"
 fail() { cat "$folder/said"; printf 'scripts: %s\n' "$*"; exit 1; }
 # program FILE: makes an executable file of stdin.
 program() { cat > "$1"; chmod +x "$1"; }
@@ -65,6 +68,8 @@ for script in train bench test format budget setup; do
   run ./$script.sh --help
   says "  ./scripts/$script.sh "
 done
+run ./train.sh -h
+for option in --data --resume --plan --hidden --graph; do says " $option"; done
 for program in build/train_mlp build-bench/locus_bench; do
   program "$clone/$program" << 'PROGRAM'
 #!/bin/sh
@@ -76,6 +81,8 @@ run ../clone/scripts/train.sh --data digits --out=curves
 says "in $PWD: --save $clone/out/mlp.params --data digits --out=curves"
 run ../clone/scripts/train.sh --data digits --save mlp.params
 says "in $PWD: --out $clone/out --data digits --save mlp.params"
+run ../clone/scripts/train.sh --help
+says "in $clone: --help"
 run ../clone/scripts/bench.sh --benchmark_out=times
 says "in $PWD: --benchmark_out=times"
 run ../clone/scripts/bench.sh --compare none
