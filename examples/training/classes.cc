@@ -202,9 +202,13 @@ std::vector<Prediction> pick(nn::Block& net, const data::Dataset& test, Context 
 Strip digits_strip(nn::Block& net, const data::Dataset& test, Context c) {
   using namespace examples::svg;
   constexpr double kSize = 58, kGap = 21.8;
-  Strip strip{"Test digits and the network's answers", "", 106};
+  const std::vector<Prediction> picked = pick(net, test, c);
+  std::string title = "Test digits and the network's answers";
+  if (std::ranges::any_of(picked, [](const Prediction& p) { return p.label != p.guess; }))
+    title += ": some right ones, then the most confident wrong ones";
+  Strip strip{std::move(title), "", 106};
   double x = 0;
-  for (const Prediction& p : pick(net, test, c)) {
+  for (const Prediction& p : picked) {
     const bool right = p.label == p.guess;
     strip.body += gray_image(p.image, 28, 28, x, 0, kSize);
     strip.body +=
