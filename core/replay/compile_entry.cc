@@ -76,11 +76,11 @@ bool CompiledEntry::same_key(const CompiledEntry& other) const {
   return other.mode_ == mode_ &&
          std::ranges::equal(inputs_, other.inputs_,
                             [](const Input& a, const Input& b) { return same_key(a, b); }) &&
-         std::ranges::equal(asked_, other.asked_, same_fresh);
+         std::ranges::equal(fresh_before_, other.fresh_before_, same_fresh);
 }
 
 bool CompiledEntry::as_fresh() const {
-  return std::ranges::all_of(asked_, [](const auto& a) { return a.leaf->fresh == a.fresh; });
+  return std::ranges::all_of(fresh_before_, [](const auto& a) { return a.leaf->fresh == a.fresh; });
 }
 
 bool CompiledEntry::stale() const {
@@ -114,9 +114,9 @@ void CompiledEntry::finish(capture::Recording& r, Tensors out, Tensors given) {
   }
   out.clear();  // frees the function's graph
   given.clear();
-  for (const auto& leaf : r.written) after_.push_back({leaf, leaf->fresh});
-  for (const auto& [leaf, before] : r.asked) after_.push_back({leaf, leaf->fresh});
-  asked_ = std::move(r.asked);
+  for (const auto& leaf : r.written) fresh_after_.push_back({leaf, leaf->fresh});
+  for (const auto& [leaf, before] : r.freshness) fresh_after_.push_back({leaf, leaf->fresh});
+  fresh_before_ = std::move(r.freshness);
   written_ = std::move(r.written);
   added_ = std::move(r.added);
   leaves_ = std::move(r.leaves);
@@ -173,7 +173,7 @@ Tensors CompiledEntry::replay(const Tensors& in, Caller from) {
   failure.run([&] { replay_->replay(from); });
   failure.run([&] { copy_out(in, out); });  // also after a failure
   failure.rethrow();
-  for (const capture::Freshness& f : after_) f.leaf->fresh = f.fresh;
+  for (const capture::Freshness& f : fresh_after_) f.leaf->fresh = f.fresh;
   return linked(in, std::move(out));
 }
 

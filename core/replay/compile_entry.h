@@ -84,7 +84,7 @@ class CompiledEntry : public std::enable_shared_from_this<CompiledEntry>, NonCop
   std::vector<capture::Leaf> leaves_;
   std::vector<std::shared_ptr<GraphState>> written_;  // leaves whose gradients the function writes
   std::vector<std::shared_ptr<GraphState>> added_;
-  std::vector<capture::Freshness> asked_, after_;  // before the call, and after it
+  std::vector<capture::Freshness> fresh_before_, fresh_after_;  // before the call, and after it
   std::unique_ptr<Gradient> gradient_;
   std::atomic<bool> pending_{false};
 };

@@ -205,8 +205,8 @@ void asked_fresh(const Tensor& leaf) {
   const std::shared_ptr<GraphState>& state = leaf.impl().graph;
   if (std::find(r.written.begin(), r.written.end(), state) != r.written.end()) return;
   const auto same = [&](const Freshness& f) { return f.leaf == state; };
-  if (std::any_of(r.asked.begin(), r.asked.end(), same)) return;
-  r.asked.push_back({state, state->fresh});
+  if (std::any_of(r.freshness.begin(), r.freshness.end(), same)) return;
+  r.freshness.push_back({state, state->fresh});
   depends_on(leaf);
 }
 

@@ -41,10 +41,10 @@ struct Recording : NonCopyable {
   bool graph = false;  // under autograd::Record: results will be in a graph
   std::unique_ptr<Replay> replay = std::make_unique<Replay>();
   const uint64_t first_node = 0;  // nodes made since have this order or a greater one
-  // If generations, leaves or the answers in `asked` change, another recording is needed.
+  // If generations, leaves or the answers in `freshness` change, another recording is needed.
   std::vector<std::shared_ptr<const uint64_t>> generations;
   std::vector<Leaf> leaves;
-  std::vector<Freshness> asked;                      // before the gradient was written
+  std::vector<Freshness> freshness;                  // before the gradient was written
   std::vector<std::shared_ptr<GraphState>> written;  // leaves with written gradients
   std::vector<std::shared_ptr<GraphState>> zeroed;   // by zero_grad()
   std::vector<std::shared_ptr<GraphState>> added;    // written by adding: must not be sums
