@@ -60,7 +60,7 @@ void touch(Context c, const std::shared_ptr<Storage>& storage, bool write);
 // Before note(): throws CaptureError if no recorded call has written the memory that `who` reads.
 void check_read(Context c, const std::string& who, const Storage& storage);
 // The call noted last copied between two host contexts.
-void copied(Context from, Context to, size_t bytes, Caller asked);
+void copied(Context from, Context to, size_t bytes, Caller caller);
 // Whether the memory belongs to a recording of this thread.
 bool owns(const Storage& storage);
 // New memory on c.

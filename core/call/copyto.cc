@@ -60,7 +60,7 @@ const char* not_replayable(Context from, Context to, bool blocking) {
 }
 
 // Both are row-major, of one dtype and size, in different memories.
-void transfer(const TensorImpl& from, const TensorImpl& to, bool blocking, Caller asked) {
+void transfer(const TensorImpl& from, const TensorImpl& to, bool blocking, Caller caller) {
   if (from.storage->bytes() == 0 || to.view.meta.size() == 0) return;
   const size_t bytes = bytes_of(from.view.meta);
   const bool up = is_host(from.context), down = is_host(to.context);
@@ -85,7 +85,7 @@ void transfer(const TensorImpl& from, const TensorImpl& to, bool blocking, Calle
                           .to = to.context,
                           .from = from.context,
                           .bytes = bytes,
-                          .asked = asked});
+                          .caller = caller});
     capture::touch(owner, from.storage, false);
     capture::touch(owner, to.storage, true);
     if (!capture::runs()) return;
@@ -119,12 +119,12 @@ void check_blocking(const Tensor& from, Context to, const CopyOptions& options) 
 }
 
 // To a new tensor on `to`.
-Tensor copy_to(const Tensor& x, Context to, const CopyOptions& options, Caller asked) {
+Tensor copy_to(const Tensor& x, Context to, const CopyOptions& options, Caller caller) {
   const TensorImpl& source = x.impl();
   check_blocking(x, to, options);
   if (same_memory(source.context, to)) {
     const Tensor out = allocate(to, source.view.meta);
-    x.copyto(out, options, asked);
+    x.copyto(out, options, caller);
     return out;
   }
   const Tensor packed = source.contiguous ? x : row_major_copy(x, x.dtype());
@@ -137,13 +137,13 @@ Tensor copy_to(const Tensor& x, Context to, const CopyOptions& options, Caller a
   View view = packed.impl().view;
   row_major(view.meta, view.stride);
   const Tensor target = make_tensor(to, view, filled_on);
-  transfer(packed.impl(), target.impl(), options.blocking, asked);
+  transfer(packed.impl(), target.impl(), options.blocking, caller);
   if (filled_on.id == lane.id) target.impl().storage->hand_over();
   return target;
 }
 
 // Into existing memory.
-void copy_into(const Tensor& x, const Tensor& into, const CopyOptions& options, Caller asked) {
+void copy_into(const Tensor& x, const Tensor& into, const CopyOptions& options, Caller caller) {
   const TensorImpl &source = x.impl(), &target = into.impl();
   if (x.shape() != into.shape())
     throw ShapeError("copyto: source ", describe(x), ", target ", describe(into),
@@ -158,7 +158,7 @@ void copy_into(const Tensor& x, const Tensor& into, const CopyOptions& options, 
     return trace::host_copy(source.context, target.context, bytes, [&] {
       invoke_into(copy, {on_context(x, target.context)}, {into}, CopyAttrs{into.dtype()});
       if (capture::active() && bytes > 0 && source.context != target.context) [[unlikely]]
-        capture::copied(source.context, target.context, bytes, asked);
+        capture::copied(source.context, target.context, bytes, caller);
     });
   }
   // Cast on the side that makes the copy smaller.
@@ -166,9 +166,9 @@ void copy_into(const Tensor& x, const Tensor& into, const CopyOptions& options, 
   const DType sent = cast_first ? into.dtype() : x.dtype();
   const Tensor packed = source.contiguous && x.dtype() == sent ? x : row_major_copy(x, sent);
   if (target.contiguous && into.dtype() == sent)
-    transfer(packed.impl(), target, options.blocking, asked);
+    transfer(packed.impl(), target, options.blocking, caller);
   else
-    packed.copyto(target.context, options, asked).copyto(into, {}, asked);
+    packed.copyto(target.context, options, caller).copyto(into, {}, caller);
 }
 
 struct CopytoAttrs {

@@ -175,7 +175,7 @@ Choices& choices() {
   return all;
 }
 
-std::shared_ptr<const void>* kept_place() { return Replay::kept(); }
+std::shared_ptr<const void>* kept_place() { return Replay::next_choice(); }
 
 Timed::Timed(const Call& call, const std::function<void()>& run) : before_(call.stream) {
   const Replay::Trial trial;

@@ -147,8 +147,8 @@ void touch(Context c, const std::shared_ptr<Storage>& storage, bool write) {
   if (write && r.only && storage->home().id == r.stream.id) storage->after_write(r.stream);
 }
 
-void copied(Context from, Context to, size_t bytes, Caller asked) {
-  recording_on(to)->replay->copied(from, to, bytes, asked);
+void copied(Context from, Context to, size_t bytes, Caller caller) {
+  recording_on(to)->replay->copied(from, to, bytes, caller);
 }
 
 bool owns(const Storage& storage) {

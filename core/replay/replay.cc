@@ -28,7 +28,7 @@ Tensor bytes_of(const std::shared_ptr<Storage>& storage) {
 
 Replay::Replay(const Replay* before) {
   if (!before) return;
-  others_ = before->arenas_;
+  earlier_arenas_ = before->arenas_;
   last_ = before->last_;
 }
 
@@ -83,12 +83,12 @@ void Replay::order_peer_calls(Context c) {
   touches_.back().push_back({&tokens[c.index], true});
 }
 
-void Replay::copied(Context from, Context to, size_t bytes, Caller asked) {
+void Replay::copied(Context from, Context to, size_t bytes, Caller caller) {
   ReplayCall& call = calls_.back();
   call.from = from;
   call.to = to;
   call.bytes = bytes;
-  call.asked = asked;
+  call.caller = caller;
 }
 
 void Replay::ran_on(StreamView s) {
@@ -105,7 +105,7 @@ bool Replay::writes(const Storage& storage) const {
 
 bool Replay::made(const Storage& storage) const { return in_any(arenas_, storage); }
 bool Replay::owns(const Storage& storage) const {
-  return made(storage) || in_any(others_, storage);
+  return made(storage) || in_any(earlier_arenas_, storage);
 }
 
 const void* Replay::slot(Context c, size_t bytes, std::function<void(void*)> fill, bool now) {

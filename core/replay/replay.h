@@ -39,13 +39,13 @@ struct ReplayCall {
     size_t bytes = 0;
   };
   std::vector<Scratch> scratch = {};
-  std::vector<std::shared_ptr<const void>> kept = {};
+  std::vector<std::shared_ptr<const void>> choices = {};
   // For a copy, and for an op that copies between two host contexts:
   void* dst = nullptr;
   const void* src = nullptr;
   Context to = {}, from = {};
   size_t bytes = 0;
-  Caller asked = {};
+  Caller caller = {};
 
   // Indices of the calls of the same segment that this call waits for.
   std::vector<int> after = {};
@@ -72,8 +72,8 @@ class Replay : NonCopyable {
   void touch(const std::shared_ptr<Storage>& storage, bool write);
   // The last call waits for other devices: such calls of one device run in order.
   void order_peer_calls(Context c);
-  void copied(Context from, Context to, size_t bytes, Caller asked);  // by the last call
-  void ran_on(StreamView s);                                          // the last call, at once
+  void copied(Context from, Context to, size_t bytes, Caller caller);  // by the last call
+  void ran_on(StreamView s);                                           // the last call, at once
   // Whether the storage is in an arena of this replay or of `before`.
   bool owns(const Storage& storage) const;
   const std::shared_ptr<Arena>& arena(Context c);
@@ -113,7 +113,7 @@ class Replay : NonCopyable {
   // The next scratch memory of the call that runs in this thread; null unless of_replay.
   static void* scratch(size_t bytes, bool& of_replay);
   // The call's next place for a choice, valid until the next request; null outside of run().
-  static std::shared_ptr<const void>* kept();
+  static std::shared_ptr<const void>* next_choice();
   // While it lives, this thread's kernels are only measured (tuning.h), outside of run().
   class Trial : NonCopyable {
    public:
@@ -179,9 +179,9 @@ class Replay : NonCopyable {
   void mark_broken();
   void run_each(Segment& segment, StreamView s, Caller from);
 
-  std::vector<std::shared_ptr<Arena>> arenas_;  // one per context
-  std::vector<std::shared_ptr<Arena>> others_;  // of `before`
-  std::deque<ReplayCall> calls_;                // until finish()
+  std::vector<std::shared_ptr<Arena>> arenas_;          // one per context
+  std::vector<std::shared_ptr<Arena>> earlier_arenas_;  // of `before`
+  std::deque<ReplayCall> calls_;                        // until finish()
   std::vector<std::vector<Touch>> touches_;
   std::map<const void*, std::shared_ptr<Storage>> seen_;  // by address: others may use these, too
   std::vector<std::shared_ptr<Storage>> shown_;

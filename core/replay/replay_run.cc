@@ -16,7 +16,7 @@ namespace {
 struct RunningCall {
   Replay* replay = nullptr;
   ReplayCall* call = nullptr;
-  size_t next = 0, next_kept = 0;
+  size_t next = 0, choice_index = 0;
 };
 thread_local RunningCall* asking = nullptr;
 
@@ -74,19 +74,19 @@ ReplayCall::Scratch Replay::scratch_for(const ReplayCall& call, size_t ask, size
   return found->memory;
 }
 
-std::shared_ptr<const void>* Replay::kept() {
+std::shared_ptr<const void>* Replay::next_choice() {
   RunningCall* const a = asking;
   if (!a) return nullptr;
-  auto& all = a->call->kept;
-  if (a->next_kept == all.size()) all.emplace_back();
-  return &all[a->next_kept++];
+  auto& all = a->call->choices;
+  if (a->choice_index == all.size()) all.emplace_back();
+  return &all[a->choice_index++];
 }
 
 void Replay::run(ReplayCall& c, StreamView s, bool traced) {
   Device& d = device(c.context);
   if (!c.op) {
     if (!traced) return d.copy(c.dst, c.to, c.src, c.from, c.bytes, s);
-    const trace::Scope scope(TransferKind::copyto, c.asked);
+    const trace::Scope scope(TransferKind::copyto, c.caller);
     return trace::copy(d, c.dst, c.to, c.src, c.from, c.bytes, s);
   }
   const Running running(*this, c);
@@ -96,7 +96,7 @@ void Replay::run(ReplayCall& c, StreamView s, bool traced) {
                   c.attrs.bytes, c.attrs.size,   s,      &c.attrs.owner};
   if (!traced) return d.launch(c.kernel, call, c.full_name());
   if (c.bytes == 0) return trace::launch(d, c.kernel, call, c.full_name());
-  const trace::Scope scope(TransferKind::copyto, c.asked);
+  const trace::Scope scope(TransferKind::copyto, c.caller);
   trace::host_copy(c.from, c.to, c.bytes, [&] { trace::launch(d, c.kernel, call, c.full_name()); });
 }
 
