@@ -159,7 +159,7 @@ void Parameter::initialize(const init::Initializer& global, const Contexts& aske
   ++s.origin;
   if (known(s.full())) return create(draw(chosen), contexts.list(), from);
   s.pending = chosen;
-  s.asked = from;
+  s.caller = from;
   s.contexts = contexts.list();
   s.replicas.clear();
   s.ready = false;
@@ -175,7 +175,7 @@ void Parameter::infer_shape(const Shape& full) const {
   if (initialized() || !deferred()) return;
   const capture::RecordingPause aside;      // also for drawing
   const random::Sequence program(nullptr);  // not a parallel() thread's
-  create(draw(*s.pending), s.contexts, s.asked);
+  create(draw(*s.pending), s.contexts, s.caller);
 }
 
 Tensor Parameter::draw(const init::Initializer& init) const {

@@ -27,7 +27,7 @@ struct Parameter::State {
   Shape shape;
   ParameterOptions options;
   std::optional<init::Initializer> pending;  // until the shape is known
-  Caller asked;                              // caller of initialize(), for later copies
+  Caller caller;                             // caller of initialize(), for later copies
   std::vector<Context> contexts;
   Tensors replicas;                // one per context
   std::atomic<bool> ready{false};  // replicas exist; until then, read under CreationLock

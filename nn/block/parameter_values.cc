@@ -99,7 +99,7 @@ void Parameter::reset_ctx(const Contexts& contexts, Caller from) const try {
     create(mean_on_cpu(from), contexts.list(), from);
   } else if (deferred()) {
     s.contexts = contexts.list();
-    s.asked = from;
+    s.caller = from;
   } else {
     refuse({});
   }
