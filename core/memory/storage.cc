@@ -26,7 +26,7 @@ Storage::Storage(Context context, size_t bytes, StreamView home, std::shared_ptr
     : bytes_(bytes),
       context_(context),
       owner_(std::move(owner)),
-      arena_(home),
+      pool_stream_(home),
       home_(timeline_of(home)),
       home_id_(home.id) {
   data_ =
@@ -36,16 +36,17 @@ Storage::Storage(Context context, size_t bytes, StreamView home, std::shared_ptr
 Storage::~Storage() {
   if (devices_unload.load(std::memory_order_relaxed)) return;
   std::vector<EventView> pending = pending_uses();
-  if (home_id_.load(std::memory_order_relaxed) != arena_.id) record_into(pending, *home_.load());
+  if (home_id_.load(std::memory_order_relaxed) != pool_stream_.id)
+    record_into(pending, *home_.load());
   if (owner_) {
     owner_->release(data_, pending);
     return;
   }
   Allocator& allocator = device(context_).allocator();
   if (pending.empty())
-    allocator.deallocate(data_, bytes_, arena_);
+    allocator.deallocate(data_, bytes_, pool_stream_);
   else
-    allocator.deallocate_after(data_, bytes_, arena_, pending);
+    allocator.deallocate_after(data_, bytes_, pool_stream_, pending);
 }
 
 void Storage::order(StreamView s, bool write) {
@@ -84,11 +85,11 @@ void Storage::move_home(Timeline& to) {
 StreamView Storage::home() {
   const MutexLock lock(mutex_);
   const Timeline* const home = home_.load(std::memory_order_relaxed);
-  return home ? home->stream : arena_;
+  return home ? home->stream : pool_stream_;
 }
 
 void Storage::hand_over() {
-  if (arena_.id == 0) return;
+  if (pool_stream_.id == 0) return;
   const MutexLock lock(mutex_);
   to_compute_ = true;
 }

@@ -108,7 +108,7 @@ class Storage : NonCopyable {
   size_t bytes_ = 0;
   Context context_;
   const std::shared_ptr<Arena> owner_;
-  const StreamView arena_;  // allocated there, and returned there
+  const StreamView pool_stream_;  // allocated there, and returned there
   // These three change with mutex_ held. Null and 0 on the host.
   std::atomic<Timeline*> home_;
   std::atomic<uint32_t> home_id_;
