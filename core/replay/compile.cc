@@ -107,7 +107,7 @@ Tensors Compiled::operator()(const Tensors& in, Caller from) {
   for (size_t i = 0; i < in.size(); ++i)
     if (!in[i].defined())
       detail::throw_empty("Compiled", text_of("input ", i, " of the call at ", to_string(from)));
-  const StateLock turn(*state_, "");
+  const StateLock state_lock(*state_, "");
   return capture::active() || checks_nan() ? state_->function(in) : state_->call(in, from);
 }
 
@@ -120,9 +120,9 @@ Compiled::State& Compiled::state(const char* what) const {
 std::vector<CompiledCall> Compiled::calls() {
   State& s = state("calls");
   capture::check("Compiled::calls", "it is about calls that ended; call it before or after");
-  const StateLock turn(s, "::calls");
+  const StateLock state_lock(s, "::calls");
   CompiledEntry& last = s.last("calls");
-  const MutexLock lock(last.turn());
+  const MutexLock lock(last.mutex());
   std::vector<CompiledCall> list = last.replay().measured();
   Replay* const gradient = last.gradient();
   if (!gradient) return list;
@@ -139,9 +139,9 @@ std::vector<CompiledCall> Compiled::calls() {
 std::string Compiled::describe() {
   State& s = state("describe");
   capture::check("Compiled::describe", "it is about calls that ended; call it before or after");
-  const StateLock turn(s, "::describe");
+  const StateLock state_lock(s, "::describe");
   CompiledEntry& last = s.last("describe");
-  const MutexLock lock(last.turn());
+  const MutexLock lock(last.mutex());
   std::string text = "recorded for " + last.text() + "\n" + last.replay().describe();
   if (Replay* const gradient = last.gradient()) text += "\nits gradient\n" + gradient->describe();
   return text;
@@ -150,7 +150,7 @@ std::string Compiled::describe() {
 std::string Compiled::dot() const {
   State& s = state("dot");
   capture::check("Compiled::dot", "it is about calls that ended; call it before or after");
-  const StateLock turn(s, "::dot");
+  const StateLock state_lock(s, "::dot");
   return s.last("dot").replay().dot();
 }
 
@@ -159,7 +159,7 @@ size_t Compiled::recorded() const { return state("recorded").recorded; }
 void Compiled::clear() {
   State& s = state("clear");
   capture::check("Compiled::clear", "it forgets what is being recorded; call it before or after");
-  const StateLock turn(s, "::clear");
+  const StateLock state_lock(s, "::clear");
   s.entries.clear();
 }
 

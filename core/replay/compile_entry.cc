@@ -109,7 +109,7 @@ void CompiledEntry::finish(capture::Recording& r, Tensors out, Tensors given) {
     for (const Tensor& t : out)
       if (const auto& graph = t.impl().graph; graph && !graph->node) capture::depends_on(t);
     backward.emplace(&r);
-    gradient_ = std::make_unique<Gradient>(r, given, out, turn_);
+    gradient_ = std::make_unique<Gradient>(r, given, out, mutex_);
     if (gradient_->empty()) gradient_ = nullptr;
   }
   out.clear();  // frees the function's graph

@@ -55,7 +55,7 @@ class CompiledEntry : public std::enable_shared_from_this<CompiledEntry>, NonCop
   Replay* gradient() { return gradient_ ? &gradient_->replay() : nullptr; }
   std::string text() const;  // its key
   // Held by backward(), which may be in another thread, and while calls are measured.
-  Mutex& turn() { return turn_; }
+  Mutex& mutex() { return mutex_; }
 
  private:
   struct Input {
@@ -75,7 +75,7 @@ class CompiledEntry : public std::enable_shared_from_this<CompiledEntry>, NonCop
   Tensors linked(const Tensors& in, Tensors out);
 
   const Mode mode_;
-  Mutex turn_;
+  Mutex mutex_;
   Caller from_;
   std::vector<Input> inputs_;
   std::unique_ptr<Replay> replay_;

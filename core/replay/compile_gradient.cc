@@ -67,8 +67,8 @@ std::set<const GraphState*> leaves_of(const Tensor& head) {
 }  // namespace
 
 Gradient::Gradient(const capture::Recording& forward, const Tensors& in, const Tensors& out,
-                   Mutex& turn)
-    : turn_(turn) {
+                   Mutex& mutex)
+    : mutex_(mutex) {
   Tensors heads, variables;
   for (size_t i = 0; i < out.size(); ++i) {
     const TensorImpl& impl = out[i].impl();
@@ -145,7 +145,7 @@ void Gradient::link(const Tensors& in, const Tensors& out, const AttrsOwner& own
 }
 
 Tensors Gradient::replay(const Saved& saved, std::span<const Tensor> incoming) {
-  const MutexLock lock(turn_);
+  const MutexLock lock(mutex_);
   const autograd::Pause pause;
   Tensors gradients(static_cast<size_t>(saved.n_in()));
   Tensors made, places;

@@ -17,8 +17,8 @@ namespace locus::compiled {
 class Gradient : NonCopyable {
  public:
   // Records the gradient of `out`, which `forward` computes from `in`, into the innermost
-  // recording. Inputs that need a gradient are leaves. `turn`: held by replays.
-  Gradient(const capture::Recording& forward, const Tensors& in, const Tensors& out, Mutex& turn);
+  // recording. Inputs that need a gradient are leaves. `mutex`: held by replays.
+  Gradient(const capture::Recording& forward, const Tensors& in, const Tensors& out, Mutex& mutex);
   // Call it when the function's graph is freed. `recording`: the inner one.
   void finish(const capture::Recording& forward, capture::Recording& recording);
 
@@ -42,7 +42,7 @@ class Gradient : NonCopyable {
   std::vector<size_t> heads_;  // indices of the results in a graph
   std::vector<Operand> operands_;
   Tensors others_;  // captured tensors without a gradient that the replay reads
-  Mutex& turn_;
+  Mutex& mutex_;
   Tensors incoming_, results_;  // gradients of heads, and of operands
   std::unique_ptr<Replay> replay_;
   Keep keep_ = Keep::none;
