@@ -126,7 +126,7 @@ void Choices::set(const Table& table) {
 std::string Choices::fastest(const std::string& key, std::span<const std::string> ways,
                              const std::function<double(size_t)>& milliseconds) {
   LOCUS_CHECK(!ways.empty(), "no way to compute ", key);
-  const MutexLock turn(measuring_);  // one measurement at a time
+  const MutexLock measurement(measuring_);  // one measurement at a time
   if (const auto chosen = find(key)) return *chosen;
   std::optional<FileLock> among_processes;
   if (!file_.empty()) among_processes.emplace(file_);

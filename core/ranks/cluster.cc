@@ -43,7 +43,7 @@ constinit pid_t process = 0;
 constinit std::terminate_handler terminated_alone = nullptr;
 
 void meet(const RankCall& call, double seconds = time_limit()) {
-  const MutexLock turn(turns());
+  const MutexLock lock(turns());
   agree(call, seconds);
 }
 
@@ -68,7 +68,7 @@ void ended(int status, void*) {
   if (status != 0 && !stopped) ranks()->end_all(text_of("it ended with status ", status), status);
   std::string end = "the end of the program";
   if (stopped) end += text_of(" with status ", status);
-  const MutexLock turn(turns());
+  const MutexLock lock(turns());
   try {
     agree({.spec = {hash_of(end), 0, 0, 0}, .text = [&] { return end; }},
           stopped ? time_limit() : Ranks::kForever);
@@ -98,7 +98,7 @@ std::vector<Seen> seen_by_all(Caller from) {
       },
       from);
   if (!ranks()) return all;
-  const MutexLock turn(turns());
+  const MutexLock lock(turns());
   agree(call_of("contexts", from), time_limit());
   carry_out([&] {
     ranks()->all_reduce(all.data(), all.size() * kMaxDevices, i64, ReduceOp::sum, time_limit());
@@ -109,7 +109,7 @@ std::vector<Seen> seen_by_all(Caller from) {
 }  // namespace
 
 void init() {
-  const MutexLock turn(turns());
+  const MutexLock lock(turns());
   if (ranks()) return;
   const int64_t limit = environment_number("LOCUS_CLUSTER_TIMEOUT", 1, 1000000).value_or(12);
   if (!join_ranks) return;

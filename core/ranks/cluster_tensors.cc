@@ -190,7 +190,7 @@ void on_device(const Tensors& tensors, const Tensors& packed, Agreed way, Caller
     if (views.empty()) return;
     const StreamView s = current_stream(c);
     {
-      const MutexLock turn(barrier_turns());
+      const MutexLock lock(barrier_turns());
       for (const Tensor& t : packed) t.impl().storage->before_write(s);
       before_barrier(s);
       Timeline::of(s).before_launch();
@@ -226,7 +226,7 @@ void meet(const std::string& name, const Tensors& tensors, std::optional<ReduceO
           Caller from, const OnLink& on_link, const OnHost& here) {
   if (!ranks()) return check(name, tensors, op, use.root);
   RankCall call = call_with(name, tensors, op, use.root, from);
-  const MutexLock turn(turns());
+  const MutexLock lock(turns());
   const autograd::Pause pause;
   struct Ready {
     Tensors group, packed = {};

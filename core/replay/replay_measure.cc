@@ -34,7 +34,7 @@ double time_of(Device& d, StreamView s, const auto& run) {
 // Times calls with one PeerBarrier: the last to arrive, which waits for none.
 using PeerCalls = std::vector<std::pair<ReplayCall*, CompiledCall*>>;
 double time_of(Replay& replay, const PeerCalls& calls) {
-  const MutexLock turn(barrier_turns());
+  const MutexLock lock(barrier_turns());
   std::deque<trace::Bracket> events;
   for (const auto& [call, shown] : calls) {
     Device& d = device(call->context);

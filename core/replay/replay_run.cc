@@ -145,7 +145,7 @@ void Replay::replay(Caller from) {
         "an earlier replay or measurement failed after some devices had begun and before the "
         "others; "
         "compile the function anew");
-  const MutexLock turn(barrier_turns());
+  const MutexLock lock(barrier_turns());
   try {
     all();
   } catch (...) {

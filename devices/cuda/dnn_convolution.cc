@@ -205,7 +205,7 @@ std::vector<DnnPlanRef> find(const Call& call, const DnnConvolution& c, std::str
   if (complete()) return found;
 
   const UnlockedStream others_launch(call.stream);
-  const MutexLock turn(dnn.making);
+  const MutexLock making(dnn.making);
   const OutsideCapture allowed_here;  // making may load kernels
   dnn.start();
   std::shared_ptr<Candidates> dropped;  // destroyed outside the mutex

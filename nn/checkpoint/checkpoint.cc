@@ -200,7 +200,7 @@ std::string write(const std::string& directory, const Parts& parts, const SaveOp
   std::error_code why;
   fs::create_directories(directory, why);
   if (why) throw Error("checkpoint: cannot create ", directory, ": ", why.message());
-  const FolderLock turn(directory);
+  const FolderLock lock(directory);
   const std::vector<Found> before = checkpoints(directory);
   const uint64_t number = before.empty() ? 1 : before[0].number + 1;
   std::string digits = std::to_string(number);

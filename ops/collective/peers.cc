@@ -264,7 +264,7 @@ bool by_library(const Group& g, Communicator& c, std::span<const Tensor> tensors
     for (size_t k = 0; k < tensors.size(); ++k)
       f(*tensors[k].handle()->storage, *out[k].handle()->storage, streams[k % streams.size()]);
   };
-  const MutexLock turn(barrier_turns());
+  const MutexLock lock(barrier_turns());
   each([](Storage& from, Storage& result, StreamView s) {
     from.before_read(s);
     result.before_write(s);
