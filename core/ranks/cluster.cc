@@ -42,7 +42,7 @@ constexpr int64_t kStart = 25;  // seconds, at least, for all ranks to start
 constinit pid_t process = 0;
 constinit std::terminate_handler terminated_alone = nullptr;
 
-void meet(const RankCall& call, double seconds = time_limit()) {
+void lock_and_agree(const RankCall& call, double seconds = time_limit()) {
   const MutexLock lock(turns());
   agree(call, seconds);
 }
@@ -135,7 +135,7 @@ int local_rank() { return here.local_rank; }
 int local_size() { return here.local_size; }
 
 void barrier(Caller from) {
-  if (ranks()) meet(call_of("barrier", from));
+  if (ranks()) lock_and_agree(call_of("barrier", from));
 }
 
 namespace {
@@ -150,13 +150,13 @@ void run(const char* who, const std::function<void()>& f, Caller from) {
 void together(const std::function<void()>& f, Caller from) {
   if (!ranks()) return run("together", f, from);
   RankCall call = call_of("together", from);
-  meet(call);  // finds missing ranks, however long f takes
+  lock_and_agree(call);  // finds missing ranks, however long f takes
   try {
     run("together", f, from);
   } catch (...) {
     call.failure = std::current_exception();
   }
-  meet(call, Ranks::kForever);
+  lock_and_agree(call, Ranks::kForever);
 }
 
 void share_failure(const std::function<void()>& f, Caller from) {
@@ -166,7 +166,7 @@ void share_failure(const std::function<void()>& f, Caller from) {
   } catch (...) {
     RankCall call = call_of("an exception", from);
     call.failure = std::current_exception();
-    meet(call);
+    lock_and_agree(call);
   }
 }
 
