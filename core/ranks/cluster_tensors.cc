@@ -222,8 +222,8 @@ Agreed agree_on(RankCall call, const Tensors& group) LOCUS_REQUIRES(turns()) {
 }
 
 // One call of all ranks: each context's tensors over its link, or on the host.
-void meet(const std::string& name, const Tensors& tensors, std::optional<ReduceOp> op, Use use,
-          Caller from, const OnLink& on_link, const OnHost& here) {
+void run_on_ranks(const std::string& name, const Tensors& tensors, std::optional<ReduceOp> op,
+                  Use use, Caller from, const OnLink& on_link, const OnHost& here) {
   if (!ranks()) return check(name, tensors, op, use.root);
   RankCall call = call_with(name, tensors, op, use.root, from);
   const MutexLock lock(turns());
@@ -261,7 +261,7 @@ void meet(const std::string& name, const Tensors& tensors, std::optional<ReduceO
 }  // namespace
 
 void all_reduce(const Tensors& tensors, ReduceOp op, Caller from) try {
-  meet(
+  run_on_ranks(
       text_of("cluster::all_reduce(", op, ")"), tensors, op, {.sums = true}, from,
       [&](RankLink& link, std::span<const View> data, StreamView s) {
         link.all_reduce(data, op, s);
@@ -288,7 +288,7 @@ double all_reduce(double value, ReduceOp op, Caller from) {
 void broadcast(const Tensors& tensors, int root, Caller from) try {
   const std::string name = text_of("cluster::broadcast(root ", root, ")");
   const bool mine = rank() == root;
-  meet(
+  run_on_ranks(
       name, tensors, {}, {.reads = mine, .writes = !mine, .root = root}, from,
       [&](RankLink& link, std::span<const View> data, StreamView s) {
         link.broadcast(data, root, s);
@@ -320,7 +320,7 @@ Tensor send_recv(const Tensor& x, const std::vector<int>& sources, Caller from) 
       from);
   const int source = sources[static_cast<size_t>(rank())];
   if (!ranks()) return source < 0 ? Tensor() : both[0];
-  meet(
+  run_on_ranks(
       name, both, {}, {}, from,
       [&](RankLink& link, std::span<const View> data, StreamView s) {
         link.send_recv(data, sources, s);
