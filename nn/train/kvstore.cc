@@ -58,9 +58,9 @@ std::string text_of_call(const char* what, uint64_t store, const Keys& keys,
                  listed(keys, &Key::text), ", store ", store);
 }
 
-// Runs f. If `meet` and f fails on one rank, every rank throws.
-void before_ranks(bool meet, Caller from, const std::function<void()>& f) {
-  meet ? cluster::share_failure(f, from) : f();
+// Runs f. If `share` and f fails on one rank, every rank throws.
+void before_ranks(bool share, Caller from, const std::function<void()>& f) {
+  share ? cluster::share_failure(f, from) : f();
 }
 
 }  // namespace
