@@ -71,19 +71,19 @@ class Worker {
   }
 
   // Held by one caller at a time. take_awake() is empty if the worker sleeps or is held.
-  using Turn = std::unique_lock<std::mutex>;
-  Turn take() { return Turn(mutex_); }
-  Turn take_awake() {
-    return sleeps_.load(std::memory_order_relaxed) ? Turn() : Turn(mutex_, std::try_to_lock);
+  using Lease = std::unique_lock<std::mutex>;
+  Lease take() { return Lease(mutex_); }
+  Lease take_awake() {
+    return sleeps_.load(std::memory_order_relaxed) ? Lease() : Lease(mutex_, std::try_to_lock);
   }
   void start(const std::function<void()>& task) {
     task_ = &task;
-    asked_.fetch_add(1, std::memory_order_release);
-    asked_.notify_one();
+    started_.fetch_add(1, std::memory_order_release);
+    started_.notify_one();
   }
   void finish() {
-    const uint32_t asked = asked_.load(std::memory_order_relaxed);
-    for (uint32_t done; (done = done_.load(std::memory_order_acquire)) != asked;)
+    const uint32_t started = started_.load(std::memory_order_relaxed);
+    for (uint32_t done; (done = done_.load(std::memory_order_acquire)) != started;)
       wait_while(done_, done, awake_);
   }
 
@@ -91,7 +91,7 @@ class Worker {
   [[noreturn]] void live() {
     works_for = context_;
     for (uint32_t seen = 0;;) {
-      wait_while(asked_, seen, awake_, &sleeps_);
+      wait_while(started_, seen, awake_, &sleeps_);
       ++seen;
       (*task_)();
       done_.store(seen, std::memory_order_release);
@@ -105,7 +105,7 @@ class Worker {
       is_host(context_) || context_info(context_).emulated ? kHostAwake : microseconds(1000)};
   std::mutex mutex_;
   const std::function<void()>* task_ = nullptr;
-  std::atomic<uint32_t> asked_{0}, done_{0};
+  std::atomic<uint32_t> started_{0}, done_{0};
   std::atomic<bool> sleeps_{true};
 };
 
@@ -232,8 +232,8 @@ void parallel(const Contexts& contexts, const std::function<void(int)>& f) {
   }
   std::map<Context, Worker*> in_order;  // in which all callers lock
   for (const Context c : contexts) in_order[c] = worker(c, true);
-  std::vector<Worker::Turn> turns;
-  for (const auto& [context, w] : in_order) turns.push_back(w->take());
+  std::vector<Worker::Lease> leases;
+  for (const auto& [context, w] : in_order) leases.push_back(w->take());
   std::vector<Worker*> workers;
   for (const Context c : contexts) workers.push_back(in_order[c]);
   // A waiting thread would compete with a working one for a shared core.
@@ -257,10 +257,10 @@ void on_threads(const std::vector<Context>& contexts, const std::function<void(i
   if (contexts.size() > 1 && !works_for && !capture::active() && !reads::watched() &&
       trace::off() && !in_stream_scope()) {
     std::vector<Worker*> taken{nullptr};
-    std::vector<Worker::Turn> turns;
+    std::vector<Worker::Lease> leases;
     for (const Context c : std::span(contexts).subspan(1)) {
       Worker* const w = worker(c, false);
-      if (!w || !turns.emplace_back(w->take_awake())) break;
+      if (!w || !leases.emplace_back(w->take_awake())) break;
       taken.push_back(w);
     }
     if (taken.size() == contexts.size()) {
