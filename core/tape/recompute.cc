@@ -37,7 +37,7 @@ struct RecomputedPart {
   reads::FirstReads reads;
 };
 struct RecomputeAttrs {
-  RecomputedPart* stretch;  // the attributes' owner
+  RecomputedPart* part;  // the attributes' owner
 };
 
 Tensor leaf_of(const Tensor& x) {
@@ -60,7 +60,7 @@ Tensors gradient(const Saved& saved, std::span<const Tensor> dout) {
     throw Error(
         "backward: a recomputed stretch's gradient has no gradient itself; for create_graph call "
         "the function without recompute()");
-  const RecomputedPart& s = *saved.attrs<RecomputeAttrs>().stretch;
+  const RecomputedPart& s = *saved.attrs<RecomputeAttrs>().part;
   Tensors in(s.defined.size()), wanted;
   std::vector<size_t> places;
   int operand = 0;
@@ -128,9 +128,9 @@ Tensors recompute(std::function<Tensors(const Tensors&)> f, const Tensors& input
                   const Tensors& variables) {
   if (!f) throw ValueError("recompute: the function is null; expected a function");
   if (!is_recording()) return f(inputs);
-  const auto stretch = std::make_shared<RecomputedPart>(
+  const auto part = std::make_shared<RecomputedPart>(
       RecomputedPart{std::move(f), {}, is_training(), current_context(), amp::dtype(), {}, {}});
-  for (const Tensor& t : inputs) stretch->defined.push_back(t.defined());
+  for (const Tensor& t : inputs) part->defined.push_back(t.defined());
   for (size_t i = 0; i < variables.size(); ++i)
     detail::expect_tensor("recompute", variables[i], "variable ", i);
   std::vector<Ref> operands;
@@ -143,13 +143,13 @@ Tensors recompute(std::function<Tensors(const Tensors&)> f, const Tensors& input
   Tensors out;
   {
     const Pause pause(is_training());
-    const random::NoteDraws note(stretch->draws);
-    const reads::First noted(stretch->reads, operands);
-    out = stretch->f(inputs);
+    const random::NoteDraws note(part->draws);
+    const reads::First noted(part->reads, operands);
+    out = part->f(inputs);
   }
   for (Tensor& t : out) t = alias(t, t.impl().view);  // f may return an input
-  const RecomputeAttrs attrs{stretch.get()};
-  record(op(), operands, AttrsView::of(attrs, {stretch}), out);
+  const RecomputeAttrs attrs{part.get()};
+  record(op(), operands, AttrsView::of(attrs, {part}), out);
   return out;
 }
 
