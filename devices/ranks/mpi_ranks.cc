@@ -126,7 +126,7 @@ class MpiRanks final : public Ranks {
     if (!bound && CPU_COUNT(&cpus) < info_.local_size) spin_ = 0;
     share_cpus(info_.local_rank, info_.local_size, bound);
     check(MPI_Comm_free(&local), "MPI_Comm_free");
-    letters_.resize(static_cast<size_t>(info_.rank == 0 ? info_.size : 1));
+    messages_.resize(static_cast<size_t>(info_.rank == 0 ? info_.size : 1));
     requests_.assign(static_cast<size_t>(std::max(info_.size, 2)), MPI_REQUEST_NULL);
   }
 
@@ -134,14 +134,14 @@ class MpiRanks final : public Ranks {
 
   std::vector<std::optional<std::string>> gather(const std::string& mine, double seconds) override {
     if (info_.rank != 0) {  // completed in from_root()
-      letters_[0].write(mine);
-      check(MPI_Isend(&letters_[0], sizeof(Message), MPI_BYTE, 0, kToRoot, all_, &requests_[0]),
+      messages_[0].write(mine);
+      check(MPI_Isend(&messages_[0], sizeof(Message), MPI_BYTE, 0, kToRoot, all_, &requests_[0]),
             "MPI_Isend");
       return {};
     }
-    letters_[0].write(mine);
+    messages_[0].write(mine);
     for (int r = 1; r < info_.size; ++r)
-      check(MPI_Irecv(&letters_[static_cast<size_t>(r)], sizeof(Message), MPI_BYTE, r, kToRoot,
+      check(MPI_Irecv(&messages_[static_cast<size_t>(r)], sizeof(Message), MPI_BYTE, r, kToRoot,
                       all_, &requests_[static_cast<size_t>(r)]),
             "MPI_Irecv");
     const bool all = all_came_ = wait(&requests_[1], info_.size - 1, seconds);
@@ -149,7 +149,7 @@ class MpiRanks final : public Ranks {
     for (size_t r = 0; r < came.size(); ++r) {
       int here = all || r == 0;
       if (!here) check(MPI_Test(&requests_[r], &here, MPI_STATUS_IGNORE), "MPI_Test");
-      if (here) came[r] = letters_[r].read();
+      if (here) came[r] = messages_[r].read();
     }
     return came;
   }
@@ -282,8 +282,8 @@ class MpiRanks final : public Ranks {
   bool ours_ = false;
   bool all_came_ = true;  // on rank 0: in the last gather()
   double spin_ = 2e-4;    // seconds of waiting without sleep
-  // Buffers of messages in flight. Rank 0 has all ranks' letters.
-  std::vector<Message> letters_;
+  // Buffers of messages in flight. Rank 0 has all ranks' messages.
+  std::vector<Message> messages_;
   Message answer_;
   std::vector<MPI_Request> requests_;
 };
