@@ -15,17 +15,17 @@
 namespace locus {
 
 // How an op's operands get one dtype.
-enum class Meet : uint8_t {
+enum class Promotion : uint8_t {
   promoted,  // NumPy's table
   counted,   // promoted, and bool is i8
   inexact,   // integers and bool become f64: division, exp
   compared,  // promoted, and a number that does not fit an integer dtype compares by value
 };
 template <class F>
-inline constexpr Meet kMeet = F::kPredicate                      ? Meet::compared
-                              : (F::kKinds& formula::kInts) == 0 ? Meet::inexact
-                              : F::kCountsBool                   ? Meet::counted
-                                                                 : Meet::promoted;
+inline constexpr Promotion kPromotion = F::kPredicate                      ? Promotion::compared
+                                        : (F::kKinds& formula::kInts) == 0 ? Promotion::inexact
+                                        : F::kCountsBool                   ? Promotion::counted
+                                                                           : Promotion::promoted;
 
 // The op of a formula, looked up once.
 template <class F>
@@ -37,10 +37,10 @@ const Op& op_of() {
 namespace detail {
 
 Tensor as(const Tensor& x, DType d);
-DType meet(Meet rule, DType a);
-DType meet(Meet rule, DType a, DType b);
+DType operand_dtype(Promotion rule, DType a);
+DType operand_dtype(Promotion rule, DType a, DType b);
 // May replace s by the number to compare with. Throws DTypeError if s does not fit.
-DType meet(const Op& op, Meet rule, DType a, Scalar& s);
+DType operand_dtype(const Op& op, Promotion rule, DType a, Scalar& s);
 [[noreturn]] void two_numbers(const Op& op);
 Tensor run_where(const Op& op, const Tensor& condition, const Operand& x, const Operand& y);
 // For operands of one dtype.
@@ -48,7 +48,7 @@ Tensor run_ternary(const Op& op, const Tensor& a, const Operand& x, const Operan
 
 // `widens`: 16 bits become f32 in an amp::Scope.
 template <class A>
-Tensor run(const Op& op, Meet rule, bool widens, const Operand& x, const Operand& y, A attrs) {
+Tensor run(const Op& op, Promotion rule, bool widens, const Operand& x, const Operand& y, A attrs) {
   if (!x.is_scalar()) expect_tensor(op.name, x.tensor(), "lhs");
   if (!y.is_scalar()) expect_tensor(op.name, y.tensor(), "rhs");
   const auto taken = [&](const Tensor& t) { return widens ? amp::widened(t.dtype()) : t.dtype(); };
@@ -57,11 +57,11 @@ Tensor run(const Op& op, Meet rule, bool widens, const Operand& x, const Operand
     attrs.scalar_first = x.is_scalar();
     attrs.scalar = (x.is_scalar() ? x : y).scalar();
     const Tensor& t = (x.is_scalar() ? y : x).tensor();
-    const DType d = meet(op, rule, taken(t), attrs.scalar);
+    const DType d = operand_dtype(op, rule, taken(t), attrs.scalar);
     return d == t.dtype() ? invoke(op, {t}, attrs) : invoke(op, {t.astype(d)}, attrs);
   }
   const Tensor &a = x.tensor(), &b = y.tensor();
-  const DType d = meet(rule, taken(a), taken(b));
+  const DType d = operand_dtype(rule, taken(a), taken(b));
   if (a.dtype() == d && b.dtype() == d) return invoke(op, {a, b}, attrs);
   // If contexts do not mix, invoke() throws before anything is cast.
   if (!mix(a.context(), b.context())) return invoke(op, {a, b}, attrs);
@@ -279,7 +279,8 @@ void define(formula::List<F...>) {
 template <class F>
 Tensor call(const F& f, const Tensor& x, Caller from) try {
   detail::expect_tensor(F::name, x);
-  const DType d = detail::meet(kMeet<F>, F::kWidens ? amp::widened(x.dtype()) : x.dtype());
+  const DType d =
+      detail::operand_dtype(kPromotion<F>, F::kWidens ? amp::widened(x.dtype()) : x.dtype());
   formula::AttrsOf<F> attrs{};
   if constexpr (!std::is_empty_v<F>) attrs = f;
   return d == x.dtype() ? invoke(op_of<F>(), {x}, attrs) : invoke(op_of<F>(), {x.astype(d)}, attrs);
@@ -290,7 +291,7 @@ template <class F>
 Tensor call(const F& f, const Operand& x, const Operand& y) try {
   formula::AttrsOf<F> attrs{};
   if constexpr (!std::is_empty_v<F>) attrs.formula = f;
-  return detail::run(op_of<F>(), kMeet<F>, F::kWidens, x, y, attrs);
+  return detail::run(op_of<F>(), kPromotion<F>, F::kWidens, x, y, attrs);
 } catch (const Error&) {
   rethrow_at(x.from());
 }

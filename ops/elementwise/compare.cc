@@ -32,7 +32,7 @@ Tensor run_where(const Op& op, const Tensor& condition, const Operand& x, const 
   }
   if (a.x_scalar || a.y_scalar) {
     const Tensor& t = (a.x_scalar ? y : x).tensor();
-    a.dtype = meet(op, Meet::promoted, t.dtype(), a.x_scalar ? a.x : a.y);
+    a.dtype = operand_dtype(op, Promotion::promoted, t.dtype(), a.x_scalar ? a.x : a.y);
     return invoke(op, {mask, as(t, a.dtype)}, a);
   }
   a.dtype = promote(x.tensor().dtype(), y.tensor().dtype());

@@ -15,16 +15,18 @@ namespace detail {
 
 Tensor as(const Tensor& x, DType d) { return x.dtype() == d ? x : x.astype(d); }
 
-DType meet(Meet rule, DType a) {
-  if (rule == Meet::counted && a == bool_) return i8;
-  return rule == Meet::inexact ? inexact(a) : a;
+DType operand_dtype(Promotion rule, DType a) {
+  if (rule == Promotion::counted && a == bool_) return i8;
+  return rule == Promotion::inexact ? inexact(a) : a;
 }
-DType meet(Meet rule, DType a, DType b) { return meet(rule, a == b ? a : promote(a, b)); }
-DType meet(const Op& op, Meet rule, DType a, Scalar& s) {
-  const DType d = meet(rule, promote(a, s));
+DType operand_dtype(Promotion rule, DType a, DType b) {
+  return operand_dtype(rule, a == b ? a : promote(a, b));
+}
+DType operand_dtype(const Op& op, Promotion rule, DType a, Scalar& s) {
+  const DType d = operand_dtype(rule, promote(a, s));
   if (holds(d, s)) [[likely]]
     return d;
-  if (rule != Meet::compared) check_fits(op.name.c_str(), d, s);
+  if (rule != Promotion::compared) check_fits(op.name.c_str(), d, s);
   if (!s.beyond_i64()) return i64;
   s = std::numeric_limits<double>::infinity();  // above every integer
   return f64;
@@ -50,12 +52,12 @@ namespace {
 int kind(DType d) { return d == bool_ ? 0 : d == u8 ? 1 : is_integer(d) ? 2 : 3; }
 
 // x = op(x, y) in x's memory.
-void run_in_place(const Op& op, Meet rule, const Tensor& x, const Operand& y) {
+void run_in_place(const Op& op, Promotion rule, const Tensor& x, const Operand& y) {
   const DType to = x.dtype();
   BinaryAttrs attrs;
   if (y.is_scalar()) attrs.scalar = y.scalar();
-  const DType d =
-      y.is_scalar() ? meet(op, rule, to, attrs.scalar) : meet(rule, to, y.tensor().dtype());
+  const DType d = y.is_scalar() ? operand_dtype(op, rule, to, attrs.scalar)
+                                : operand_dtype(rule, to, y.tensor().dtype());
   if (kind(d) > kind(to))
     throw DTypeError(op.name, " in place: the result is ", name(d), " and cannot be cast to ",
                      name(to), ", the dtype of ", describe(x),
@@ -73,7 +75,7 @@ void run_in_place(const Op& op, Meet rule, const Tensor& x, const Operand& y) {
 
 template <class F>
 Tensor& in_place(Tensor& x, const Operand& y) try {
-  run_in_place(op_of<F>(), kMeet<F>, x, y);
+  run_in_place(op_of<F>(), kPromotion<F>, x, y);
   return x;
 } catch (const Error&) {
   rethrow_at(y.from());
