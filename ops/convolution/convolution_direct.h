@@ -37,18 +37,18 @@ __device__ __forceinline__ void split(int64_t at, const int64_t (&n)[3], int64_t
   along[0] = rest;
 }
 
-// f(tap, element) for all taps inside the array, in order. met(axis, tap) is the index along an
+// f(tap, element) for all taps inside the array, in order. index(axis, tap) is the index along an
 // axis, or -1.
 __device__ __forceinline__ void each_tap(const Convolution& g, const int64_t (&extent)[3],
-                                         const auto& met, const auto& f) {
+                                         const auto& index, const auto& f) {
   for (int64_t a = 0; a < g.kernel[0]; ++a) {
-    const int64_t i = met(0, a);
+    const int64_t i = index(0, a);
     if (i < 0) continue;
     for (int64_t b = 0; b < g.kernel[1]; ++b) {
-      const int64_t j = met(1, b);
+      const int64_t j = index(1, b);
       if (j < 0) continue;
       for (int64_t c = 0; c < g.kernel[2]; ++c) {
-        const int64_t k = met(2, c);
+        const int64_t k = index(2, c);
         if (k >= 0) f((a * g.kernel[1] + b) * g.kernel[2] + c, (i * extent[1] + j) * extent[2] + k);
       }
     }
@@ -64,14 +64,14 @@ __global__ void __launch_bounds__(kBlock)
     const int64_t first = p.channel / g.out * g.in;
     int64_t at[3];
     split<I>(p.at, g.result, at);
-    const auto met = [&](int axis, int64_t tap) {
-      const int64_t place = g.meets(axis, at[axis], tap);
+    const auto index = [&](int axis, int64_t tap) {
+      const int64_t place = g.data_index(axis, at[axis], tap);
       return place >= 0 && place < g.data[axis] ? place : -1;
     };
     T sum = 0;
     for (int64_t c = 0; c < g.in; ++c) {
       T part = 0;
-      each_tap(g, g.data, met, [&](int64_t tap, int64_t from) {
+      each_tap(g, g.data, index, [&](int64_t tap, int64_t from) {
         part += convert<T>(x[g.data_at(p.n, first + c, from)]) *
                 convert<T>(w[g.weight_at(p.channel, c, tap)]);
       });
@@ -91,9 +91,9 @@ __global__ void __launch_bounds__(kBlock)
     const int64_t group = p.channel / g.in, first = group * g.out, c = p.channel - group * g.in;
     int64_t at[3];
     split<I>(p.at, g.data, at);
-    const auto met = [&](int axis, int64_t tap) { return g.met_by(axis, at[axis], tap); };
+    const auto index = [&](int axis, int64_t tap) { return g.result_index(axis, at[axis], tap); };
     T sum = 0;
-    each_tap(g, g.result, met, [&](int64_t tap, int64_t from) {
+    each_tap(g, g.result, index, [&](int64_t tap, int64_t from) {
       T part = 0;
       for (int64_t o = first; o < first + g.out; ++o)
         part += convert<T>(masked(dy, y, g.result_at(p.n, o, from))) *
@@ -133,9 +133,9 @@ __global__ void __launch_bounds__(kBlock)
     bool inside = true;
 #pragma unroll
     for (int a = 0; a < 3; ++a) {
-      const int64_t met = g.meets(a, at[a], tap[a]);
-      inside = inside && met >= 0 && met < g.data[a];
-      from = from * g.data[a] + met;
+      const int64_t index = g.data_index(a, at[a], tap[a]);
+      inside = inside && index >= 0 && index < g.data[a];
+      from = from * g.data[a] + index;
     }
     if (inside)
       sum += convert<double>(x[g.data_at(image, channel, from)]) *

@@ -53,12 +53,12 @@ struct Convolution {
   LOCUS_HD int64_t depth() const { return in * taps(); }  // products per result
 
   // The data index, along an axis, of kernel element `tap` at result `at`.
-  LOCUS_HD int64_t meets(int axis, int64_t at, int64_t tap) const {
+  LOCUS_HD int64_t data_index(int axis, int64_t at, int64_t tap) const {
     return at * stride[axis] - padding[axis] + tap * dilation[axis];
   }
 
   // The result whose kernel element `tap` is at data element i, or -1.
-  LOCUS_HD int64_t met_by(int axis, int64_t i, int64_t tap) const {
+  LOCUS_HD int64_t result_index(int axis, int64_t i, int64_t tap) const {
     const int64_t from = i + padding[axis] - tap * dilation[axis];
     if (from < 0 || from % stride[axis] != 0) return -1;
     const int64_t at = from / stride[axis];

@@ -26,9 +26,9 @@ struct Convolved {
         for (int64_t c = 0; c < g.in; ++c)
           for (int64_t at = 0; at < g.positions(); ++at)
             for (int64_t tap = 0; tap < g.taps(); ++tap) {
-              const int64_t met = data_met(g, at, tap);
-              if (met < 0) continue;
-              const auto xi = static_cast<size_t>(g.data_at(n, o / g.out * g.in + c, met)),
+              const int64_t index = data_read(g, at, tap);
+              if (index < 0) continue;
+              const auto xi = static_cast<size_t>(g.data_at(n, o / g.out * g.in + c, index)),
                          wi = static_cast<size_t>(g.weight_at(o, c, tap)),
                          yi = static_cast<size_t>(g.result_at(n, o, at));
               y[yi] += x[xi] * w[wi];
@@ -38,10 +38,10 @@ struct Convolved {
   }
 
   // The data element that tap `tap` of result `at` reads, over three axes; -1: none.
-  static int64_t data_met(const Convolution& g, int64_t at, int64_t tap) {
+  static int64_t data_read(const Convolution& g, int64_t at, int64_t tap) {
     int64_t where = 0, scale = 1;
     for (int a = 2; a >= 0; --a) {
-      const int64_t i = g.meets(a, at % g.result[a], tap % g.kernel[a]);
+      const int64_t i = g.data_index(a, at % g.result[a], tap % g.kernel[a]);
       if (i < 0 || i >= g.data[a]) return -1;
       where += i * scale;
       scale *= g.data[a];
