@@ -103,14 +103,14 @@ inline Side side(const Axis (&axes)[3], int64_t slow, int64_t slow_b, int64_t sl
 // Removes leading and trailing positions of `a` that are outside [0, extent) for every position of
 // `with`.
 inline void trim_to_overlap(Axis& a, const Axis& with, int64_t extent) {
-  const auto met = [&](int64_t i) {
+  const auto overlaps = [&](int64_t i) {
     const int64_t at = a.base + i * a.step + with.base, far = at + (with.count - 1) * with.step;
-    // Positions that a step of `with` skips count as met: a few more zeros.
+    // Positions that a step of `with` skips count as overlap: a few more zeros.
     return with.count > 0 && (at < far ? at : far) < extent && (at < far ? far : at) >= 0;
   };
   int64_t begin = 0, end = a.count;
-  while (begin < end && !met(begin)) ++begin;
-  while (end > begin && !met(end - 1)) --end;
+  while (begin < end && !overlaps(begin)) ++begin;
+  while (end > begin && !overlaps(end - 1)) --end;
   a.base += begin * a.step;
   a.other_base += begin * a.other_step;
   a.count = end - begin;
@@ -158,15 +158,15 @@ inline Cut cut(const Axis (&axes)[3], const Axis (&with)[3], const int64_t (&ext
   int64_t alone = 1, together = 1;
   for (int a = 0; a < 3; ++a) {
     const int64_t n = axes[a].count, all = n * with[a].count;
-    int64_t met = 0;
+    int64_t overlap = 0;
     for (int64_t i = 0; i < n && n <= kMostProducts; ++i) {
       Axis w = with[a];
       trim_to_overlap(w, Cut::place(axes[a], i), extent[a]);
-      met += w.count;
+      overlap += w.count;
     }
-    const bool cuts = n > 1 && c.products() * n <= kMostProducts && met < all;
+    const bool cuts = n > 1 && c.products() * n <= kMostProducts && overlap < all;
     if (cuts) c.pieces[a] = n;
-    alone *= cuts ? met : all;
+    alone *= cuts ? overlap : all;
     together *= all;
   }
   return slow >= 32 && 4 * alone <= 3 * together ? c : Cut{};
@@ -322,17 +322,17 @@ inline GatheredProducts data_products(const Convolution& g, int64_t first) {
         data_phases(g) == 1 ? gathered::cut(elements, taps, g.result, g.images) : gathered::Cut{};
     for (int64_t i = 0; i < cut.products(); ++i) {
       GatheredProduct& p = all.each[all.n++];
-      Axis own[3], met[3];
+      Axis own[3], overlap[3];
       std::copy(elements, elements + 3, own);
-      std::copy(taps, taps + 3, met);
+      std::copy(taps, taps + 3, overlap);
       cut.take(i, own);
-      for (int a = 0; a < 3; ++a) gathered::trim_to_overlap(met[a], own[a], g.result[a]);
+      for (int a = 0; a < 3; ++a) gathered::trim_to_overlap(overlap[a], own[a], g.result[a]);
       p.column = gathered::side(own, g.images, y.image, x.image, false, y, x);
-      p.depth = gathered::side(met, g.out, y.channel, g.depth(), g.channels_last, y, w);
+      p.depth = gathered::side(overlap, g.out, y.channel, g.depth(), g.channels_last, y, w);
       p.m = static_cast<int>(g.in);
       p.a_row = static_cast<int32_t>(w.channel);
       p.c_row = static_cast<int32_t>(x.channel);
-      p.inside = gathered::inside(own, met, g.result);
+      p.inside = gathered::inside(own, overlap, g.result);
       gathered::set_extent(p, g.result);
     }
   }
