@@ -68,7 +68,8 @@ struct Host {
   // If images are few, an image's results are cut along their slowest axis.
   void forward(const S* x, const S* w, const S* bias, bool relu, S* y) const {
     if (is_depthwise(g)) return Depthwise<S>{call, g}.forward(x, w, bias, relu, y);
-    const int64_t depth = g.depth(), threads = Shares::threads(g), length = g.result[slowest];
+    const int64_t depth = g.depth(), threads = TaskPartition::threads(g),
+                  length = g.result[slowest];
     const int64_t images = g.images * g.groups;
     int64_t bands = images == 0 || images >= 4 * threads ? 1 : cuts(4 * threads, images);
     if (bands > length) bands = length;
@@ -77,7 +78,7 @@ struct Host {
     const Planes largest(g, slowest, 0, band);
     const int64_t row = g.positions() / length, positions = band * row;
     const Panels rows(g.out);
-    const Shares shares(g, images * bands);
+    const TaskPartition partition(g, images * bands);
 
     Parts common, own;
     const size_t at_weight = common.add<T>(g.groups * rows.padded() * depth),
@@ -86,7 +87,7 @@ struct Host {
     const size_t at_planes = own.add<T>(g.in * largest.volume() + kSlack),
                  at_b = own.add<T>(kBlockDepth * kN + kSlack),
                  at_c = own.add<T>(rows.padded() * kN);
-    const Scratch shared(call, common.bytes()), separate(call, own.bytes() * shares.slots());
+    const Scratch shared(call, common.bytes()), separate(call, own.bytes() * partition.slots());
     char* const memory = shared.as<char>();
     T* const weight = reinterpret_cast<T*>(memory + at_weight);
     int64_t* const steps = reinterpret_cast<int64_t*>(memory + at_steps);
@@ -102,7 +103,7 @@ struct Host {
     columns_of(steps, position_steps(g, largest, slowest, band, steps), columns);
     data_steps(g, largest, steps);
 
-    shares.run([&](int64_t task, int64_t slot) {
+    partition.run([&](int64_t task, int64_t slot) {
       const int64_t n = task / bands / g.groups, group = task / bands % g.groups;
       const int64_t begin = task % bands * band, end = clamp(begin + band, 0, length);
       char* const mine = separate.as<char>() + own.bytes() * static_cast<size_t>(slot);
@@ -152,13 +153,13 @@ struct Host {
   void data_gradient(const S* dy, const S* y, const S* w, const S* bias, S* dx) const {
     if (is_depthwise(g)) return Depthwise<S>{call, g}.data_gradient(dy, y, w, bias, dx);
     const int64_t depth = g.depth(), taps = g.taps(), size = g.positions();
-    const int64_t threads = Shares::threads(g), images = g.images * g.groups;
+    const int64_t threads = TaskPartition::threads(g), images = g.images * g.groups;
     int64_t parts = images == 0 || images >= 4 * threads ? 1 : cuts(4 * threads, images);
     if (parts > g.in) parts = g.in > 0 ? g.in : 1;
     const int64_t channels = cuts(g.in, parts);
     parts = channels > 0 ? cuts(g.in, channels) : 0;
     const Planes p(g, slowest, 0, g.result[slowest]);
-    const Shares shares(g, images * parts);
+    const TaskPartition partition(g, images * parts);
     constexpr int64_t kStrip = 16;  // panels whose results fit the first-level cache
     const Panels most(channels * taps);
 
@@ -169,7 +170,7 @@ struct Host {
     const size_t at_planes = own.add<T>(channels * p.volume() + kSlack),
                  at_dz = own.add<T>(g.out * size + kSlack), at_b = own.add<T>(kBlockDepth * kN),
                  at_c = own.add<T>(kStrip * most.each * kN);
-    const Scratch shared(call, common.bytes()), separate(call, own.bytes() * shares.slots());
+    const Scratch shared(call, common.bytes()), separate(call, own.bytes() * partition.slots());
     char* const memory = shared.as<char>();
     T* const weight = reinterpret_cast<T*>(memory + at_weight);
     int64_t* const steps = reinterpret_cast<int64_t*>(memory + at_steps);
@@ -190,7 +191,7 @@ struct Host {
     columns_of(steps, position_steps(g, p, slowest, g.result[slowest], steps), columns);
     data_steps(g, p, steps);
 
-    shares.run([&](int64_t task, int64_t slot) {
+    partition.run([&](int64_t task, int64_t slot) {
       const int64_t n = task / parts / g.groups, group = task / parts % g.groups;
       const int64_t part = task % parts, first = part * channels;
       const Panels rows = rows_of(part);
@@ -234,12 +235,12 @@ struct Host {
     const int64_t panels = cuts(depth, kN), ld = panels * kN, sums = rows.padded() * ld;
     int64_t chunks = clamp(kMaxSums / at_least_1(sums * g.groups), 1, kMaxChunks);
     if (chunks > g.images) chunks = g.images;
-    const int64_t threads = Shares::threads(g), tasks = chunks * g.groups;
+    const int64_t threads = TaskPartition::threads(g), tasks = chunks * g.groups;
     int64_t ranges = tasks == 0 || tasks >= threads ? 1 : cuts(threads, tasks);
     const int64_t range = at_least_1(cuts(panels, ranges));
     ranges = at_least_1(cuts(panels, range));
     const Planes p(g, slowest, 0, g.result[slowest]);
-    const Shares shares(g, tasks * ranges);
+    const TaskPartition partition(g, tasks * ranges);
 
     Parts common, own;
     const size_t at_sums = common.add<T>(chunks * g.groups * sums),
@@ -249,7 +250,7 @@ struct Host {
     const size_t at_planes = own.add<T>(g.in * p.volume() + kSlack),
                  at_dz = own.add<T>(g.out * size), at_a = own.add<T>(rows.padded() * kBlockDepth),
                  at_b = own.add<T>(kBlockDepth * kN + kSlack);
-    const Scratch shared(call, common.bytes()), separate(call, own.bytes() * shares.slots());
+    const Scratch shared(call, common.bytes()), separate(call, own.bytes() * partition.slots());
     char* const memory = shared.as<char>();
     T* const all_sums = reinterpret_cast<T*>(memory + at_sums);
     double* const bias = reinterpret_cast<double*>(memory + at_bias);
@@ -260,7 +261,7 @@ struct Host {
     columns_of(steps, depth, columns);
     position_steps(g, p, slowest, g.result[slowest], positions);
 
-    shares.run([&](int64_t task, int64_t slot) {
+    partition.run([&](int64_t task, int64_t slot) {
       const int64_t at = task / ranges, chunk = at / g.groups, group = at % g.groups;
       const int64_t first = task % ranges * range, last = clamp(first + range, 0, panels);
       const int64_t channel = first * kN / taps,

@@ -46,12 +46,12 @@ struct Depthwise {
   template <class F>
   void each_block(int64_t images, const F& body) const {
     const int64_t blocks = cuts(g.groups, kChannels);
-    const Shares shares(g, images * blocks);
+    const TaskPartition partition(g, images * blocks);
     Parts own;
     own.add<T>(kChannels * p.volume());
     const size_t at = own.add<T>(kChannels * g.out * size);
-    const Scratch scratch(call, own.bytes() * static_cast<size_t>(shares.slots()));
-    shares.run([&](int64_t task, int64_t slot) {
+    const Scratch scratch(call, own.bytes() * static_cast<size_t>(partition.slots()));
+    partition.run([&](int64_t task, int64_t slot) {
       char* const mine = scratch.as<char>() + own.bytes() * static_cast<size_t>(slot);
       const int64_t first = task % blocks * kChannels;
       body(task / blocks, first, clamp(first + kChannels, 0, g.groups), reinterpret_cast<T*>(mine),

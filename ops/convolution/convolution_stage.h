@@ -44,9 +44,9 @@ class Parts {
 };
 
 // `tasks` divided among as many threads as the work is worth. Each thread has a slot of memory.
-class Shares {
+class TaskPartition {
  public:
-  Shares(const Convolution& g, int64_t tasks)
+  TaskPartition(const Convolution& g, int64_t tasks)
       : tasks_(tasks), each_((tasks + threads(g) - 1) / threads(g)) {}
   static int threads(const Convolution& g) {
     return threads_for(g.images * g.positions(), g.out * g.groups, g.depth());
