@@ -120,7 +120,7 @@ struct AddSums {
 // How blocks share channels. With runs, `lanes` threads take a channel, row after row, in packs of
 // elements. Without, a block has `width` columns of whole channels, and `lanes` threads share a
 // column. `parts` blocks divide the work of one.
-struct Shares {
+struct ChannelPartition {
   int threads, lanes, width, channels;  // of a block
   int64_t parts, part;                  // rows, or packs with runs, of a part
   int64_t packs, whole, rest;           // of a row; `lanes` as rows and packs
@@ -136,7 +136,7 @@ class Elements {
   const int64_t c;
   const bool there, leads;  // leads: the first of a channel's columns
 
-  __device__ Elements(const Along& s, const Shares& w, int t)
+  __device__ Elements(const Along& s, const ChannelPartition& w, int t)
       : columns(w.threads / w.lanes),
         column(kRuns ? 0 : t % columns),
         lane(kRuns ? t % w.lanes : t / columns),
@@ -146,7 +146,7 @@ class Elements {
         leads(there && (kRuns || column % static_cast<int>(s.inner) == 0)) {}
 
   // Calls f(o, at) for elements at `at` in rows o: four at once, then one.
-  __device__ void each(const Along& s, const Shares& w, const auto& f) const {
+  __device__ void each(const Along& s, const ChannelPartition& w, const auto& f) const {
     if (!there) return;
     const int64_t rows = kRuns ? s.outer * w.packs : s.outer, step = w.lanes;
     const int64_t begin = blockIdx.y * w.part, end = begin + w.part < rows ? begin + w.part : rows;
@@ -183,7 +183,7 @@ class Elements {
 
   // The sum over a channel, at least in the first thread that leads it.
   template <class Sum>
-  __device__ Sum all(Sum v, const Along& s, const Shares& w) const {
+  __device__ Sum all(Sum v, const Along& s, const ChannelPartition& w) const {
     const auto join = [](Sum a, Sum b) { return combine(a, b); };
     if constexpr (kRuns) {
       return all_of_team(v, w.lanes, join);
@@ -211,7 +211,8 @@ class Elements {
 template <bool kRuns, int kN, class Op>
 __global__ void __launch_bounds__(kMost, 1)
     channels_kernel(const __grid_constant__ Op op, const __grid_constant__ Along s,
-                    const __grid_constant__ Shares w, typename Op::Sum* sums, unsigned* counters) {
+                    const __grid_constant__ ChannelPartition w, typename Op::Sum* sums,
+                    unsigned* counters) {
   using Sum = typename Op::Sum;
   using Channel = typename Op::Channel;
   __shared__ alignas(16) unsigned char bytes[32 * sizeof(Channel)];
@@ -247,12 +248,12 @@ __global__ void __launch_bounds__(kMost, 1)
   mine.each(s, w, [&](const auto&, const auto& at) { op.template apply<kN>(channel, at); });
 }
 
-// Shares of channels. `alone`: prefers one block per channel, if that takes no longer than another
-// launch.
-inline Shares shares_of(const Along& s, int64_t pack, bool alone) {
+// A partition of channels. `alone`: prefers one block per channel, if that takes no longer than
+// another launch.
+inline ChannelPartition partition_of(const Along& s, int64_t pack, bool alone) {
   constexpr int64_t kBlocks = 1024, kElements = 2048;  // enough blocks; enough for a block
   constexpr int kThreads = 256;
-  Shares w{kThreads, 32, 0, 1, 1, 0, 1, 0, 0, Divisor(), true, false};
+  ChannelPartition w{kThreads, 32, 0, 1, 1, 0, 1, 0, 0, Divisor(), true, false};
   const int64_t count = s.outer * s.inner;
   int64_t elements = count, rows = s.outer;
   if (s.inner >= kSideBySide) {
@@ -292,7 +293,7 @@ bool for_channels(const Call& call, Along s, const Op& op) {
   if (s.outer * s.inner == 0) s.outer = 0, s.inner = 1;
   constexpr int kN = Op::kWhole;
   const bool runs = s.inner >= kSideBySide, whole = runs && s.inner % kN == 0 && op.whole();
-  Shares w = shares_of(s, whole ? kN : 1, op.applies());
+  ChannelPartition w = partition_of(s, whole ? kN : 1, op.applies());
   w.apply = op.applies() && w.parts == 1;
   const dim3 grid(static_cast<unsigned>((s.n + w.channels - 1) / w.channels),
                   static_cast<unsigned>(w.parts));
