@@ -49,25 +49,25 @@ class BlockBarrier {
  public:
   __device__ BlockBarrier(unsigned* const (&words)[kDevices], int me, int devices, Fault* fault)
       : words_(words), me_(me), devices_(devices), fault_(fault) {
-    turn_ = *turns();
+    round_ = *rounds();
   }
 
-  __device__ unsigned parity() const { return (turn_ + 1) & 1; }
+  __device__ unsigned parity() const { return (round_ + 1) & 1; }
 
   // A barrier. The others see what this device wrote before it.
-  __device__ void meet() {
-    ++turn_;
+  __device__ void synchronize() {
+    ++round_;
     __syncthreads();
     const int other = static_cast<int>(threadIdx.x);
     if (other < devices_ && !late_) {
       unsigned* const theirs = words_[other] + word(me_);
       const unsigned* const mine = words_[me_] + word(other);
-      asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(theirs), "r"(turn_) : "memory");
+      asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(theirs), "r"(round_) : "memory");
       const uint64_t start = now();
       for (int tries = 1;; ++tries) {
         unsigned seen;
         asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(seen) : "l"(mine) : "memory");
-        if (static_cast<int>(seen - turn_) >= 0) break;
+        if (static_cast<int>(seen - round_) >= 0) break;
         if (tries % 1024 == 0 && now() - start > uint64_t{kSeconds} * 1000000000) {
           report(fault_, {FaultKind::late_peer, other, kSeconds});
           late_ = true;
@@ -78,7 +78,7 @@ class BlockBarrier {
     __syncthreads();
   }
   __device__ void leave() {
-    if (threadIdx.x == 0) *turns() = turn_;
+    if (threadIdx.x == 0) *rounds() = round_;
   }
 
  private:
@@ -88,14 +88,14 @@ class BlockBarrier {
     return t;
   }
   static __device__ int word(int from) { return static_cast<int>(blockIdx.x) * kDevices + from; }
-  __device__ unsigned* turns() const {
+  __device__ unsigned* rounds() const {
     return words_[me_] + PeerWords::kMostBlocks * kDevices + blockIdx.x;
   }
 
   unsigned* const (&words_)[kDevices];
   const int me_, devices_;
   Fault* const fault_;
-  unsigned turn_;
+  unsigned round_;
   bool late_ = false;
 };
 
@@ -155,8 +155,8 @@ __global__ void __launch_bounds__(kThreads)
   constexpr int kN = kEach<T>;
   constexpr bool kAlone = kGive == 1, kCopies = kSame<T, uint8_t>;
   const int first = kAlone ? 0 : me, stride = kAlone ? 1 : devices;
-  BlockBarrier door(words.of, me, devices, fault);
-  door.meet();
+  BlockBarrier barrier(words.of, me, devices, fault);
+  barrier.synchronize();
   for (int chunk = first + stride * static_cast<int>(blockIdx.x); chunk < t.first[t.count];
        chunk += stride * static_cast<int>(gridDim.x)) {
     const int tensor = t.tensor_of(chunk);
@@ -197,8 +197,8 @@ __global__ void __launch_bounds__(kThreads)
             store(t.result[tensor][result] + begin + at(k), left - at(k), whole, sum[k], share);
     }
   }
-  door.meet();
-  door.leave();
+  barrier.synchronize();
+  barrier.leave();
 }
 
 struct Inboxes {
@@ -219,9 +219,9 @@ __global__ void __launch_bounds__(kThreads)
   const bool whole = t.whole >> tensor & 1;
   const int64_t begin = static_cast<int64_t>(chunk - t.first[tensor]) * kChunk<T, 1> + at;
   const int64_t left = t.size[tensor] - begin;
-  BlockBarrier door(words.of, me, devices, fault);
+  BlockBarrier barrier(words.of, me, devices, fault);
   const auto inbox = [&](int of, int from) {
-    const size_t slot = door.parity() * static_cast<size_t>(devices) + static_cast<size_t>(from);
+    const size_t slot = barrier.parity() * static_cast<size_t>(devices) + static_cast<size_t>(from);
     return reinterpret_cast<T*>(inboxes.of[of] + slot * inboxes.bytes + chunk * kPeersChunk) + at;
   };
   const T* inbox_of[kDevices];
@@ -233,7 +233,7 @@ __global__ void __launch_bounds__(kThreads)
       if (other != me) *reinterpret_cast<Pack<T, kN>*>(inbox(other, me)) = own;
     }
   }
-  door.meet();
+  barrier.synchronize();
   if (left > 0) {
     A sum[kN];
     for (int device = 0; device < devices; ++device) {
@@ -246,7 +246,7 @@ __global__ void __launch_bounds__(kThreads)
     }
     store(t.result[tensor][0] + begin, left, whole, sum, share);
   }
-  door.leave();
+  barrier.leave();
 }
 
 // The tensors from `begin` on that fit, of `have` parts each. call.in: all parts, then all results:
