@@ -79,8 +79,8 @@ PReLU::PReLU(const PReLUOptions& o) {
 
 Tensor PReLU::forward(const Tensor& x) {
   const Tensor alpha = alpha_.data(x.context());
-  const bool meets = x.dtype() == alpha.dtype() || !is_floating(x.dtype());
-  return prelu(x, meets ? alpha : alpha.astype(x.dtype()));
+  const bool fits = x.dtype() == alpha.dtype() || !is_floating(x.dtype());
+  return prelu(x, fits ? alpha : alpha.astype(x.dtype()));
 }
 
 std::string PReLU::repr() const { return text_of("PReLU(", alpha_.shape()[0], ")"); }
