@@ -35,7 +35,8 @@ std::vector<const Tensor*> expect_states(const NamedTensors& given, const NamedT
   for (const auto& [key, tensor] : given) {
     if (!find_in(own, key))
       throw FormatError(who, ": '", key, "' is none of the states: ", names(own));
-    if (!seen.insert(key).second) throw FormatError(who, ": '", key, "' is there twice");
+    if (!seen.insert(key).second)
+      throw FormatError(who, ": '", key, "' appears twice; expected each state once");
   }
   for (size_t i = 0; i < own.size(); ++i)
     if (own[i].first.ends_with("/count") || i == 0)

@@ -183,7 +183,7 @@ TEST(LayerTable, HasEveryLayerOfTheHeaders) {
       if (at->second == "Block" && !shared.contains(name)) layers.insert(name);
   std::set<std::string> sampled;
   for (const LayerSample& s : layer_samples())
-    EXPECT_TRUE(sampled.insert(s.name).second) << s.name << " is there twice";
+    EXPECT_TRUE(sampled.insert(s.name).second) << s.name << " has two samples";
   EXPECT_EQ(sampled, layers)
       << "a layer of nn/*.h has no sample in tests/layers/layer_table_test.cc";
   EXPECT_GE(layers.size(), 50u) << "the headers were not understood";
