@@ -307,7 +307,7 @@ TEST(Convolution, WhatLiesBeyondTheDataCountsAsZeros) {
   }
 }
 
-TEST(Convolution, OperandsMeetAsNumPyPromotesThem) {
+TEST(Convolution, OperandsArePromotedAsInNumPy) {
   const Tensor y = convolution(ones({1, 1, 3}, f16), ones({1, 1, 2}, f32));
   EXPECT_EQ(y.dtype(), f32);
   EXPECT_EQ(values(y), (Values{2, 2}));

@@ -48,7 +48,7 @@ TEST(ConvolutionWays, LargeOnesOnTensorCoresAreOfTheLibrary) {
   EXPECT_EQ(wins(g, bf16), Wins(3, true));
 }
 
-TEST(ConvolutionWays, ExactOnesAreOfTheLibraryWhereManyChannelsMeetAsMany) {
+TEST(ConvolutionWays, TheLibraryTakesExactOnesWithManyChannelsInAndOut) {
   EXPECT_EQ(wins(layer(64, 64, 8, 64, 3), f32), (Wins{true, false, true}));
   EXPECT_EQ(wins(layer(256, 20, 16, 50, 5), f32), Wins(3, false));
   EXPECT_EQ(wins(layer(256, 64, 8, 128, 3, 2), f32), Wins(3, false));

@@ -104,7 +104,7 @@ TEST(Gathered, ProductsAreTheConvolutionAndItsGradients) {
   }
 }
 
-TEST(Gathered, TapsThatOnlyMeetPaddingAreLeftOut) {
+TEST(Gathered, TapsThatReadOnlyPaddingAreLeftOut) {
   Convolution g;
   g.images = 5, g.in = 4, g.out = 6;
   for (int a = 0; a < 3; ++a) {
@@ -131,7 +131,7 @@ Convolution small_image() {
   return g;
 }
 
-TEST(Gathered, PlacesOfSmallImagesAreProductsOfTheTapsThatEachMeets) {
+TEST(Gathered, EachPlaceOfASmallImageIsAProductOfItsTapsInside) {
   const Convolution g = small_image();
   for (const GatheredProducts& all : {forward_products(g), data_products(g, 0)}) {
     ASSERT_EQ(all.n, 4);

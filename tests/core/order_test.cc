@@ -13,7 +13,7 @@ namespace locus::test {
 namespace {
 
 // A later wait would include the gate.
-TEST(Order, AWaitIsForNothingThatComesLater) {
+TEST(Order, AWaitIsForEarlierWorkOnly) {
   LOCUS_NEEDS_EMULATED_GPUS();
   LOCUS_NEEDS_ANY_GPUS(2);
   const Tensor x = ones({4}, gpu(0)) + 1;

@@ -65,7 +65,7 @@ TEST(Tensor, CopytoIsAlwaysNewMemory) {
   }
 }
 
-TEST(Tensor, CopytoCastsAndKeepsStridesApart) {
+TEST(Tensor, CopytoCastsBetweenDifferentStrides) {
   for (Context a : distinct_contexts()) {
     for (Context b : distinct_contexts()) {
       const Tensor x = arange(6, a).reshape({2, 3}).T();

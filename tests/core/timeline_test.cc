@@ -74,7 +74,7 @@ TEST_F(TimelineTest, NothingToWaitForBeforeTheFirstNumber) {
   EXPECT_TRUE(line_.done(0));
 }
 
-TEST_F(TimelineTest, WhatTheHostWaitedForNobodyWaitsForAgain) {
+TEST_F(TimelineTest, NoStreamWaitsForWorkThatTheHostWaitedFor) {
   const uint64_t n = line_.advance();
   EXPECT_FALSE(line_.done(n));
   line_.wait(n, kHost);

@@ -257,7 +257,7 @@ TEST(DataLoader, ShufflesAlikeOnEveryContextAndAnewEachEpoch) {
   EXPECT_NE(run(other), first.front());
 }
 
-TEST(DataLoader, BatchesAreTheirOwnMemory) {
+TEST(DataLoader, BatchesDoNotShareMemory) {
   const data::Dataset set = numbers(4);
   data::DataLoader loader(set, {.batch_size = 4});
   for (auto [x, label] : loader) x += 1;

@@ -96,7 +96,7 @@ TEST_F(ThreadPool, WorkIsSpreadOverThreads) {
   EXPECT_TRUE(met);
 }
 
-TEST_F(ThreadPool, AnExceptionOfAnyRangeReachesTheCallerAndThePoolGoesOn) {
+TEST_F(ThreadPool, AnExceptionOfAnyRangeReachesTheCallerAndThePoolStillWorks) {
   for (int64_t bad = 0; bad < 4; ++bad) {
     std::atomic<int> ran{0};
     try {
@@ -190,7 +190,7 @@ TEST(Isa, ABuildWithoutOneThatIsAllowedSaysWhichItHas) {
       "or LOCUS_ISA allows x86-64 at most; build Locus with -DLOCUS_ISAS=all");
 }
 
-TEST(IsaDeathTest, OneThatDoesNotExistIsToldAtTheFirstUseOfTheHost) {
+TEST(IsaDeathTest, AnUnknownNameIsAnErrorAtTheFirstUseOfTheHost) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
   const char* const before = std::getenv("LOCUS_ISA");
   const std::string kept = before ? before : "";
@@ -234,7 +234,7 @@ TEST(CpuDevice, DescribesTheMachine) {
   EXPECT_GE(memory.total, memory.free);
 }
 
-TEST(CpuDevice, ContextsCountTheirMemoryApart) {
+TEST(CpuDevice, EachContextCountsItsMemory) {
   const size_t before = memory_pool(cpu(3)).stats().in_use;
   void* p = memory_pool(cpu(2)).allocate(1000, {cpu(2)});
   EXPECT_EQ(memory_pool(cpu(3)).stats().in_use, before);

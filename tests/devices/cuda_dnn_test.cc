@@ -286,7 +286,7 @@ TEST(CudaDnn, OnlyTheConvolutionsUsedLastAreKept) {
 }
 
 // A graph owns its plans and ways.
-TEST(CudaDnn, ARecordedCallKeepsItsWay) {
+TEST(CudaDnn, ARecordedCallKeepsItsPlan) {
   LOCUS_NEEDS_CUDNN();
   std::mt19937 random(19);
   int ran = 0;
@@ -366,7 +366,7 @@ TEST(CudaDnn, ThreadsComputeWithPlans) {
   for (std::thread& t : threads) t.join();
 }
 
-TEST(CudaDnn, WhatWasMeasuredIsTakenAgain) {
+TEST(CudaDnn, MeasuredPlansAreReused) {
   LOCUS_NEEDS_CUDNN();
   if (!tuning::measures()) GTEST_SKIP() << "needs LOCUS_TUNE=1";
   std::mt19937 random(13);

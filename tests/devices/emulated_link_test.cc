@@ -302,7 +302,7 @@ TEST(EmulatedLink, AStreamThatIsClosedIsDoneByItsClockToo) {
   EXPECT_GE(emulated::Clock::now() - began, emulated::slower() * 4 * 5ms);
 }
 
-TEST(EmulatedLink, AGpuThatWaitsForAnotherGoesOnWhenThatIsDone) {
+TEST(EmulatedLink, AWaitingGpuContinuesWhenTheOtherIsDone) {
   LOCUS_NEEDS_EMULATED_GPUS();
   LOCUS_NEEDS_ANY_GPUS(2);
   const LinkModelScope slow(kSlow);

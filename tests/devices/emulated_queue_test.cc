@@ -41,7 +41,7 @@ TEST_F(EmulatedQueue, WaitAllWaitsForTheOthersOfAFailedOne) {
   EXPECT_EQ(ran, 1);
 }
 
-TEST_F(EmulatedQueue, AClosedStreamIsOpenedAgainBeforeAnotherIsMade) {
+TEST_F(EmulatedQueue, AClosedStreamIsReusedBeforeANewOneIsMade) {
   Device& d = device(gpu(0));
   const StreamView first = d.open_stream();
   d.close_stream(first);
@@ -68,7 +68,7 @@ TEST_F(EmulatedQueue, AKernelsScratchIsNotMemoryThatItsOperandsHoldUntilItRan) {
   device(gpu(0)).synchronize(compute());
 }
 
-TEST_F(EmulatedQueueDeathTest, AChildOfAForkIsToldThatTheGpuStayedBehind) {
+TEST_F(EmulatedQueueDeathTest, AForkedChildGetsAnErrorThatNamesFork) {
   int ran = 0;
   launch_count(compute(), &ran);
   wait_all();

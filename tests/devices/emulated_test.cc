@@ -296,7 +296,7 @@ TEST_F(Emulated, ABlockFreedWhileItsKernelIsQueuedIsReusedInOrder) {
   pool.deallocate(out.data, kBytes, compute());
 }
 
-TEST_F(Emulated, MemoryRunsOutAndComesBack) {
+TEST_F(Emulated, MemoryRunsOutAndIsFreed) {
   MemoryPool& pool = memory_pool(gpu(0));
   const size_t total = gpu0().memory().total;
   EXPECT_THROW((void)pool.allocate(total + 1, compute()), OutOfMemory);

@@ -174,7 +174,7 @@ TEST_F(Pool, TheBestFitIsTaken) {
   pool.deallocate(end, 4 * kMiB, on(1));
 }
 
-TEST_F(Pool, TheLimitHoldsAndTheProgramGoesOnAfterOutOfMemory) {
+TEST_F(Pool, TheLimitHoldsAndTheProgramContinuesAfterOutOfMemory) {
   CachingPool pool = make(10 * kMiB);
   void* a = pool.allocate(8 * kMiB, on(1));
   const std::string text =

@@ -254,7 +254,7 @@ TEST(SharedParameters, AreOneInEveryHandle) {
   EXPECT_THAT(test::values(before.data()), Each(-5));
 }
 
-TEST(SharedParameters, AreUpdatedOnceByATrainerThatKnewThemApart) {
+TEST(SharedParameters, AreUpdatedOnceByATrainerThatTookThemBeforeSharing) {
   nn::Dense a(1, {}, {.use_bias = false, .in_units = 1}), b = nn::Dense(1, {}, {.use_bias = false});
   nn::Sequential net;
   net.add(a, b);

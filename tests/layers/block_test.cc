@@ -65,7 +65,7 @@ TEST(Block, ParametersHaveStructuralNamesInOrder) {
               HasSubstr("no parameter 'weight'; there are: 0.0.weight, 0.0.bias"));
 }
 
-TEST(Block, NamesComeWithTheChildNotWithTheQuestion) {
+TEST(Block, AddingAChildNamesItsParameters) {
   nn::Dense layer(1);
   const nn::Parameter weight = layer.parameter("weight");
   nn::Sequential net, outer;

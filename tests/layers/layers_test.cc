@@ -78,7 +78,7 @@ TEST(Dense, RefusesDataWithoutFeatures) {
   EXPECT_EQ(dense(ones({0, 2})).shape(), Shape({0, 3}));
 }
 
-TEST(Dense, KnowsItsInputWidthWhenTold) {
+TEST(Dense, TakesItsInputWidthFromInUnits) {
   nn::Dense layer(2, {}, {.in_units = 3, .bias_initializer = init::Constant(4), .dtype = f64});
   layer.initialize(init::Zero(), cpu());
   EXPECT_EQ(layer.parameter("weight").data().shape(), (Shape{2, 3}));

@@ -65,7 +65,7 @@ TEST(SoftmaxCrossEntropyLoss, AnyAxisAndTheMeanOfTheRest) {
 }
 
 // Gluon keeps the classes' axis: pred (N, C) takes weights (N, 1).
-TEST(SoftmaxCrossEntropyLoss, SampleWeightsKeepTheBatchApart) {
+TEST(SoftmaxCrossEntropyLoss, SampleWeightsScaleEachSampleAlone) {
   const double row0 = log_sum({1, 2, 3}), row1 = log_sum({0, -1, 1});
   for (Context c : test::contexts()) {
     SCOPED_TRACE(to_string(c));

@@ -189,7 +189,7 @@ TEST(Where, HidesNanOfTheOtherBranch) {
   }
 }
 
-TEST(Where, GradientGoesToTheChosenBranch) {
+TEST(Where, TheChosenBranchGetsTheGradient) {
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
     const Tensor x = array({1.f, 2.f, 3.f}, c), y = array({5.f}, c);

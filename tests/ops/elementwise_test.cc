@@ -240,7 +240,7 @@ TEST(Elementwise, WalksAnyStrides) {
   }
 }
 
-TEST(Elementwise, LargeTensorsAreCutAmongThreads) {
+TEST(Elementwise, LargeTensorsAreDividedAmongThreads) {
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
     const int64_t n = 300007;
@@ -329,7 +329,7 @@ TEST(ElementwiseGradient, PowerAtZero) {
   }
 }
 
-TEST(ElementwiseGradient, MaximumGoesToTheLeftWhereEqual) {
+TEST(ElementwiseGradient, OfMaximumIsForTheLeftIfEqual) {
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
     const Tensor x = array({1.f, 2.f, 3.f}, c), y = array({2.f, 2.f, 2.f}, c);

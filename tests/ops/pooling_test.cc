@@ -161,7 +161,7 @@ TEST(Pooling, AgreesWithLoopsOverItsWindows) {
       }
 }
 
-TEST(Pooling, TheGradientOfAMaximumGoesToTheFirst) {
+TEST(Pooling, TheFirstMaximumGetsTheGradient) {
   for (Context c : test::contexts()) {
     const Tensor x = array({{{1.f, 3.f, 3.f, 2.f, 2.f, 2.f}}}, c);
     x.attach_grad();

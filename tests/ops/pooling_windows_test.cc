@@ -15,7 +15,7 @@ using testing::DoubleNear;
 using testing::Pointwise;
 using Values = std::vector<double>;
 
-TEST(Pooling, WindowsMayBeFarLargerThanWhatTheyMeet) {
+TEST(Pooling, WindowsMayBeFarLargerThanTheData) {
   constexpr int64_t kFar = int64_t{1} << 30;
   const PoolingOptions far{.strides = kFar, .padding = kFar};
   for (Context c : test::contexts()) {

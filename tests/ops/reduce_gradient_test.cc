@@ -28,7 +28,7 @@ TEST(ReduceGradient, ProductIsExactWhereElementsAreZero) {
   }
 }
 
-TEST(ReduceGradient, MaxGoesToEveryEqualElement) {
+TEST(ReduceGradient, OfMaxIsForEveryEqualElement) {
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
     const Tensor x = from_values({1, 3, 3, 2, 0, 1}, {2, 3}, c, f32);
@@ -88,7 +88,7 @@ TEST(ReduceGradient, OfSubnormalResultsIsFinite) {
   EXPECT_NEAR(g[0], -w / 2, .1);
 }
 
-TEST(ReduceGradient, OfLogSumExpGoesToInfinity) {
+TEST(ReduceGradient, OfLogSumExpAtInfinity) {
   const auto f = [](const Tensors& x) { return Tensors{logsumexp(x[0])}; };
   const double w = static_cast<float>(weights(1, 0)[0]);
   EXPECT_THAT(slope_of(f, {1, kInf}, f32), ElementsAre(0, w));

@@ -282,7 +282,7 @@ TEST(SoftmaxCrossEntropy, NamesALabelOutOfRange) {
   }
 }
 
-TEST(SoftmaxCrossEntropy, IsCalledByItsOwnNameWhereItsGradientIsMadeWithIt) {
+TEST(SoftmaxCrossEntropy, ErrorsNameItIfItsGradientIsComputedWithIt) {
   for (const Context c : contexts()) {
     if (!is_host(c) && !emulated_gpus()) continue;
     SCOPED_TRACE(to_string(c));

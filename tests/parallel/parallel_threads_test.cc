@@ -17,7 +17,7 @@ using testing::HasSubstr;
 const Contexts kTwo{cpu(0), cpu(1)};
 
 // On awake threads; without awake threads, on this thread.
-TEST(OnThreads, WhatComesBehindFollowsOnTheSameThreadOnceAllAreDone) {
+TEST(OnThreads, TheSecondPartRunsOnTheSameThreadsOnceAllFirstPartsAreDone) {
   const std::vector<Context> three{cpu(0), cpu(1), cpu(2)};
   ones({1}) + 1;  // the first op checks for listeners; until then all work is serial
   for (const bool awake : {true, false}) {
@@ -68,7 +68,7 @@ TEST(OnThreads, OthersContextsAreRefusedAsInsideOfIt) {
     }
 }
 
-TEST(OnThreads, NothingComesBehindWhatFailed) {
+TEST(OnThreads, TheSecondPartIsSkippedAfterAFailure) {
   for (const bool awake : {true, false})
     for (const bool before : {true, false}) {
       std::this_thread::sleep_for(std::chrono::milliseconds(awake ? 0 : 2));

@@ -107,7 +107,7 @@ TEST(Pipeline, SchedulesInOrder) {
 }
 
 // Each pass follows its inputs, at a later tick. The bubble equals the formula.
-TEST(Pipeline, APassComesAfterWhatItNeeds) {
+TEST(Pipeline, APassFollowsThePassesThatItNeeds) {
   for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f1b})
     for (int stages = 1; stages <= 5; ++stages)
       for (int m = 1; m <= 7; ++m) {

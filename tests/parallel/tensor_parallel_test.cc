@@ -150,7 +150,7 @@ TEST(TensorParallel, EachPartHasTheValuesOfItsOwnInitializer) {
 }
 
 // In any order, with known or unknown shapes.
-TEST(TensorParallel, PartsOfOtherInitializersAreDrawnApart) {
+TEST(TensorParallel, PartsOfOtherInitializersAreDrawnSeparately) {
   for (const int64_t in_units : {1, 0})
     for (const bool backwards : {false, true}) {
       ColumnParallelDense up(3, hosts(3), {}, {.use_bias = false, .in_units = in_units});

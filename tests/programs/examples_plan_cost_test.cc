@@ -165,7 +165,7 @@ TEST(PlanCost, SumsOfSeveralHostsAreMadeWithinThemAndBetween) {
   EXPECT_DOUBLE_EQ(links.sum(3, 8, 4, {4e9}), 2 * 3 * 1e9 / 10e9);
 }
 
-TEST(PlanCost, ASimulatedGpuComputesAtItsOwnRate) {
+TEST(PlanCost, ASimulatedGpuComputesAtTheGivenRate) {
   ModelCost m = equal_layers(4);
   m.serial = true;  // the host timed them
   const auto one_gpu = [&](const char* machine) {

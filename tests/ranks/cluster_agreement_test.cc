@@ -186,7 +186,7 @@ TEST_F(ClusterRanks, WhatOneFindsWrongInItsPartOfANormAllThrow) {
 }
 
 // Sums of f16 need f32 memory, which rank 1 lacks.
-TEST_F(ClusterRanks, OneThatHasNoMemoryToMeetInIsAnErrorOfAll) {
+TEST_F(ClusterRanks, OneWithoutMemoryForACollectiveIsAnErrorOfAll) {
   const Tensor x = ones({1 << 24}, f16);
   MemoryPool& pool = memory_pool(cpu());
   if (other()) pool.set_limit(pool.stats().in_use + (size_t{1} << 25));

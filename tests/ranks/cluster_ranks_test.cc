@@ -275,7 +275,7 @@ TEST_F(ClusterRanks, SayWhatACallIsForOnlyIfTheyDifferInIt) {
   cluster::barrier();
 }
 
-TEST_F(ClusterRanks, AllThrowWhatOneFindsWrongBeforeTheyMeet) {
+TEST_F(ClusterRanks, AllThrowWhatOneFindsWrongBeforeACollective) {
   const bool mine = cluster::rank() == 1;
   const auto with_rank = HasSubstr(mine ? "" : "rank 1: ");
   EXPECT_THAT(message_of<IndexError>([&] { cluster::broadcast({ones({2})}, mine ? 99 : 0); }),

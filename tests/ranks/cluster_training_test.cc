@@ -93,7 +93,7 @@ TEST_F(ClusterRanks, SaveBeforeTheFirstStepAndThenStartEqual) {
   EXPECT_EQ(values(w), values(least));
 }
 
-TEST_F(ClusterRanks, StartEqualAgainWhereValuesAreNew) {
+TEST_F(ClusterRanks, StartEqualAgainAfterNewValues) {
   random::seed(7 + static_cast<uint64_t>(cluster::rank()));
   nn::Dense net(2, {}, {.in_units = 3});
   net.initialize(init::Xavier());
@@ -124,7 +124,7 @@ TEST_F(ClusterRanks, StartEqualAgainWhereValuesAreNew) {
   EXPECT_EQ(step(), first);
 }
 
-TEST_F(ClusterRanks, SayWhoDiffersAmongManyParameters) {
+TEST_F(ClusterRanks, NameTheParameterThatDiffers) {
   nn::Parameters all;
   for (int i = 0; i < 100; ++i) {
     const std::string name = text_of("layer", i, ".weight");
@@ -208,7 +208,7 @@ TEST_F(ClusterRanks, ABadNumberOfOneIsAnErrorOfAll) {
 }
 
 // If a step fails while ranks copy their start values, the gradients remain to be summed.
-TEST_F(ClusterRanks, WhatFailsAsTheyStartEqualCanBeTriedAgain) {
+TEST_F(ClusterRanks, AFailureToStartEqualCanBeRetried) {
   nn::Parameter x("x", {2}, {.init = init::Zero()});
   nn::Trainer trainer({{"x", x}}, optim::SGD({.learning_rate = 1}));
   x.initialize(init::Zero(), {cpu(0), cpu(1)});

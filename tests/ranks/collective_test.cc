@@ -64,7 +64,7 @@ TEST(Collective, AllReduceWritesIntoTargetsThatMayBeTheParts) {
   }
 }
 
-TEST(Collective, TheSameBitsComeOnEveryContextAndEachTime) {
+TEST(Collective, ResultsHaveTheSameBitsOnEveryContextAndEachTime) {
   for (const Group& g : groups()) {
     Tensors in;
     for (int i = 0; i < g.size(); ++i)

@@ -46,7 +46,7 @@ TEST(CollectiveWays, ManyTensorsAreCombinedTogether) {
 }
 
 // One dtype, two, parts with gaps, and no parts.
-TEST(CollectiveWays, WhatComesBehindSumsSeesThem) {
+TEST(CollectiveWays, LaterCallsSeeTheSums) {
   for (const Group& g : groups())
     for (const int kinds : {0, 1, 2, 3})
       for (const bool to_roots : {false, true}) {
@@ -188,7 +188,7 @@ TEST(CollectiveWays, LargeSumsSideBySideDoNotWaitForEachOther) {
 }
 
 // A copy's wait must not separate the two halves of a sum.
-TEST(CollectiveWays, SumsAndCopiesOfACompiledFunctionComeInTheirOrder) {
+TEST(CollectiveWays, SumsAndCopiesOfACompiledFunctionRunInOrder) {
   for (const Group& g : groups()) {
     if (g.size() != 2) continue;
     const Tensor buffer = zeros({50}, g[1]);
@@ -224,7 +224,7 @@ TEST(CollectiveWays, TargetsThatOverlapAPartOrEachOther) {
   }
 }
 
-TEST(CollectiveWays, StreamsOfThreadsKeepTheirSumsApart) {
+TEST(CollectiveWays, ThreadsWithStreamsDoNotMixTheirSums) {
   LOCUS_NEEDS_ANY_GPUS(2);
   const Group g(gpus(2));
   std::vector<std::thread> threads;

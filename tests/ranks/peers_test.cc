@@ -104,7 +104,7 @@ TEST_F(Peers, AKernelThatIsLateStoresBeforeAnythingElseUsesTheMemory) {
   EXPECT_THAT(values(x[1] * 1), Each(5.));
 }
 
-TEST_F(Peers, WhatComesBehindASumMaySumAndIsLeftOutWhereItFailed) {
+TEST_F(Peers, TheCallbackOfASumMaySumAndIsSkippedAfterAFailure) {
   const Group g(gpus(2));
   const Tensors x = parts(), y = parts();
   int calls = 0;
@@ -120,7 +120,7 @@ TEST_F(Peers, WhatComesBehindASumMaySumAndIsLeftOutWhereItFailed) {
   EXPECT_EQ(calls, 2);
 }
 
-TEST_F(Peers, CallsThatMeetAreMeasuredTogether) {
+TEST_F(Peers, CallsThatWaitForEachOtherAreMeasuredTogether) {
   const Group g(gpus(2));
   Compiled f([&](const Tensors& in) {
     Tensors sums = all_reduce(g, in);

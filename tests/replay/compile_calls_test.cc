@@ -194,7 +194,7 @@ class FailingProducts {
   const Kernel before_;
 };
 
-TEST(CompiledCalls, AGradientWhoseMeasurementFailsIsToComeAsItWas) {
+TEST(CompiledCalls, AFailedMeasurementLeavesTheGradientToComeUnchanged) {
   FailingProducts products;
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));

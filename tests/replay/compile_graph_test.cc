@@ -81,7 +81,7 @@ TEST(CompiledGraph, SeveralCallsMayWaitForBackward) {
   }
 }
 
-TEST(CompiledGraph, ARetainedGraphIsWalkedAgain) {
+TEST(CompiledGraph, ARetainedGraphRunsBackwardTwice) {
   for (const Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
     const Tensor w = leaf(full({4}, 3, c), GradReq::add);

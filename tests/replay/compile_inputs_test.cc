@@ -169,7 +169,7 @@ TEST(CompiledInputs, AGradientThatTheFunctionWritesIsNoInput) {
   }
 }
 
-TEST(CompiledInputs, ATensorThatTheFunctionKeptMayComeAsAnInput) {
+TEST(CompiledInputs, ATensorThatTheFunctionKeptMayBeAnInput) {
   for (const Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
     Tensor kept, buffer;

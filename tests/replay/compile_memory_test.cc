@@ -62,7 +62,7 @@ size_t memory_of_products(Context c, int n) {
   return memory_pool(c).stats().in_use - before;
 }
 
-TEST(CompiledMemory, CallsThatComeOneAfterTheOtherShareTheirScratch) {
+TEST(CompiledMemory, CallsInSequenceShareTheirScratch) {
   LOCUS_NEEDS_POOL();
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));

@@ -73,7 +73,7 @@ TEST(CompiledOperands, ALeafThatTheHeadDoesNotReachIsLeftAlone) {
   }
 }
 
-TEST(CompiledOperands, ALeafOrAnInputThatComesBackIsACopyInTheGraph) {
+TEST(CompiledOperands, AReturnedLeafOrInputIsACopyInTheGraph) {
   for (const Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
     const Tensor w = leaf(full({2}, 2, c)), x = leaf(full({2}, 3, c)), other = ones({2}, c);

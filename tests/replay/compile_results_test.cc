@@ -93,7 +93,7 @@ TEST(CompiledResults, AGradientIsACopy) {
   }
 }
 
-TEST(CompiledResults, OneGivenTwiceAndViewsOfOneAreApart) {
+TEST(CompiledResults, OneGivenTwiceAndViewsOfOneDoNotShareMemory) {
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
     Compiled f([](const Tensors& in) {

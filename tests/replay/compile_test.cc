@@ -59,7 +59,7 @@ TEST(Compiled, ResultsThatAreHeldKeepTheirValues) {
   }
 }
 
-TEST(Compiled, AResultMayComeBackAsAnInput) {
+TEST(Compiled, AResultMayBeAnInput) {
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
     Compiled f([](const Tensors& in) { return Tensors{in[0] + 1}; });
@@ -307,7 +307,7 @@ TEST(Compiled, CrossesContexts) {
   }
 }
 
-TEST(Compiled, WhatDependsOnNothingIsNotRunAgainUnlessTheProgramHasIt) {
+TEST(Compiled, ConstantsAreNotRecomputedUnlessTheProgramHoldsThem) {
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
     const Tensor x = ones({3}, c);

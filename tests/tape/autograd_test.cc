@@ -155,7 +155,7 @@ TEST(Autograd, SaysWhichVariableIsNotUsed) {
   EXPECT_FALSE(autograd::grad(y, {other}, {.allow_unused = true})[0].defined());
 }
 
-TEST(Autograd, SeveralHeadsTakeTheirOwnGradients) {
+TEST(Autograd, EachHeadTakesAGradient) {
   const Tensor x = leaf({1, 2, 3});
   Tensor a, b;
   {

@@ -41,7 +41,7 @@ TEST(BackwardThreads, GradOfACommonVariableIsEachThreadsOwn) {
   }
 }
 
-TEST(BackwardThreads, GradGoesThroughACommonGraphThatIsRetained) {
+TEST(BackwardThreads, GradUsesACommonGraphThatIsRetained) {
   for (Context c : contexts()) {
     const Tensor w = full({2}, 3, c);
     w.attach_grad();

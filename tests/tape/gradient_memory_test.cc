@@ -100,7 +100,7 @@ TEST(GradientMemory, BackwardGivesEachLeafItsOwn) {
 }
 
 // A gradient in a graph does not keep its variable alive.
-TEST(GradientMemory, ARecordedGradientGoesWithItsVariable) {
+TEST(GradientMemory, ARecordedGradientIsFreedWithItsVariable) {
   for (Context c : contexts()) {
     std::weak_ptr<Storage> variable, gradient;
     {

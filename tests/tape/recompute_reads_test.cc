@@ -166,7 +166,7 @@ TEST(RecomputeReads, RefusesATensorOfAGraphThatItWasNotGiven) {
   }
 }
 
-TEST(RecomputeReads, ATrainersStepComesBehindBackward) {
+TEST(RecomputeReads, ATrainersStepFollowsBackward) {
   for (Context c : contexts()) {
     nn::Dense layer(2, {}, {.in_units = 2});
     layer.initialize(init::One(), c);
@@ -250,7 +250,7 @@ TEST(RecomputeReads, PredictionReadsRunningStatistics) {
   }
 }
 
-TEST(RecomputeReads, CollectivesAndCompiledFunctionsInsideAreRunAgain) {
+TEST(RecomputeReads, CollectivesAndCompiledFunctionsInsideAreRecomputed) {
   for (Context c : contexts()) {
     const Stretch s(c);
     const auto twice =

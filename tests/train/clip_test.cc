@@ -253,7 +253,7 @@ Clipped train_clipped(const Contexts& places, Way way) {
   return seen;
 }
 
-TEST(TrainerClipGlobalNorm, IsOfWhatTheUpdateGoesBy) {
+TEST(TrainerClipGlobalNorm, IsOfTheGradientsThatTheUpdateUses) {
   const Clipped expected = train_clipped(cpu(), Way::step);
   nn::Dense net(2, {}, {.in_units = 3});
   net.initialize(init::One(), cpu());

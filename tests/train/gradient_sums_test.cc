@@ -122,7 +122,7 @@ TEST(GradientSums, ASecondBackwardInAStepIsAnErrorUpToDiscard) {
 }
 
 // Training continues after one thread's Error.
-TEST(GradientSums, OnThreadsTooTrainingGoesOnFromThere) {
+TEST(GradientSums, OnThreadsTooTrainingContinuesFromThere) {
   for (const Group& g : some()) {
     Net n(g, true);
     n.step(true);
@@ -239,7 +239,7 @@ TEST(GradientSums, ALayerThatAStepLeavesOutIsSkipped) {
   }
 }
 
-TEST(GradientSums, GoesOnWithNewContextsAndEndsWithTheTrainer) {
+TEST(GradientSums, ContinueWithNewContextsAndEndWithTheTrainer) {
   LOCUS_NEEDS_ANY_GPUS(2);
   Net n(Group(hosts(2)), true);
   for (int i = 0; i < 2; ++i) n.step();

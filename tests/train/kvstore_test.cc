@@ -156,7 +156,7 @@ TEST_P(KVStoreOf, AKeyHasMultipliersOfItsOwn) {
   EXPECT_THROW(kv->set_multipliers("c", 1, 1), ValueError);
 }
 
-TEST_P(KVStoreOf, AValueIsReplacedAndKeepsItsStates) {
+TEST_P(KVStoreOf, AReplacedValueKeepsItsStates) {
   kv->set_optimizer(optim::SGD({.learning_rate = 1, .momentum = .5}));
   kv->init("a", full_of(1));
   kv->push("a", full_of(2));
@@ -205,7 +205,7 @@ struct NoRoomAtFirst : optim::SGD {
   }
 };
 
-TEST_P(KVStoreOf, APushThatFailsCanBeMadeAgain) {
+TEST_P(KVStoreOf, AFailedPushCanBeRetried) {
   kv->init("w", full_of(1));
   kv->set_optimizer(NoRoomAtFirst({.learning_rate = .5, .momentum = .5}));
   EXPECT_THROW(kv->push("w", full_of(1)), OutOfMemory);

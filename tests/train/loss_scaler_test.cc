@@ -68,7 +68,7 @@ TEST(LossScaler, UpdatesAsWithoutItWhateverTheScale) {
   }
 }
 
-TEST(LossScaler, KnowsTrainersApartWhereverTheyLie) {
+TEST(LossScaler, DistinguishesTrainersAtOneAddress) {
   nn::Parameter w("weight", {2});
   w.initialize(init::One());
   const nn::Parameters parameters{{"weight", w}};
@@ -127,7 +127,7 @@ TEST(LossScaler, DoublesAfterAWindowAndHalvesAfterASkip) {
   EXPECT_EQ(scales, (std::vector<double>{8, 8, 16, 16, 16, 16, 8, 8, 8, 4, 4, 4}));
 }
 
-TEST(LossScaler, AnUpdateThatFoundNoMemoryCanBeMadeAgain) {
+TEST(LossScaler, AnUpdateWithoutMemoryCanBeRetried) {
   LOCUS_NEEDS_POOL();
   for (const Context c : contexts()) {
     SCOPED_TRACE(to_string(c));

@@ -41,7 +41,7 @@ TEST(Accuracy, TakesOneOfEachPerContext) {
   EXPECT_THROW(accuracy.update(Tensors{array({1})}, Tensors{}), ShapeError);
 }
 
-TEST(Accuracy, SaysThatLabelsComeFirst) {
+TEST(Accuracy, SaysThatLabelsAreFirst) {
   metric::Accuracy accuracy;
   metric::TopKAccuracy top(2);
   const Tensor scores = array({{0.1f, 0.9f}, {0.8f, 0.2f}}), labels = array({1, 0});
@@ -108,7 +108,7 @@ TEST(Accuracy, TakesAnyAxisAndLabelsThatKeepIt) {
   EXPECT_DOUBLE_EQ(value(cut), 1) << "class numbers are cut to whole ones";
 }
 
-TEST(Metrics, SayThatLabelsComeFirst) {
+TEST(Metrics, SayThatLabelsAreFirst) {
   const Tensor labels = array({0, 1, 1}), scores = ones({3, 2});
   for (const char* name : {"accuracy", "f1", "mcc", "perplexity", "crossentropy"}) {
     const auto metric = metric::create(name);

@@ -115,7 +115,7 @@ TEST(Optimizers, RefuseRatesThatAreNoneBeforeTheyCountAnUpdate) {
 }
 
 // Multiplying 10^6 momenta takes no longer than a few.
-TEST(Optimizers, NadamGoesOnFromAnyStepAtOnce) {
+TEST(Optimizers, NadamStartsAtAnyStep) {
   const auto schedule = [](const optim::NadamOptions& o, int64_t t) {
     optim::Nadam nadam(o);
     const Tensor w = zeros({1}, f64);

@@ -159,7 +159,7 @@ TEST(TrainerKVStore, ATrainerThatCannotBeMadeLeavesTheStoreAlone) {
   t.run(1);
 }
 
-TEST(TrainerKVStore, ACheckpointGoesOn) {
+TEST(TrainerKVStore, ACheckpointContinues) {
   const Folder own;
   const std::string folder = own.path;
   Training first(hosts(2), through("device"));

@@ -53,7 +53,7 @@ struct Training {
   }
 };
 
-TEST(Trainer, GoesOnFromAFileAsIfItHadNotStopped) {
+TEST(Trainer, ContinuesFromAFileAsIfItHadNotStopped) {
   const test::Folder folder;
   const std::string weights = folder / "trainer.params", states = folder / "trainer.states";
   const std::vector<optim::Optimizer> optimizers{
@@ -175,7 +175,7 @@ std::vector<std::string> names_of(const NamedTensors& states) {
   return names;
 }
 
-TEST(Trainer, PartsThatWereNotUpdatedAlikeKeepTheirOwnCountsAndStates) {
+TEST(Trainer, PartsWithDifferentUpdatesKeepTheirCountsAndStates) {
   const auto parts = [] {
     std::vector<nn::Parameter> all =
         nn::Parameter::parts("w", {4}, 0, test::hosts(2), {.init = init::One()});

@@ -311,7 +311,7 @@ TEST(Trainer, AScheduleIsTakenAwayWithoutAskingIt) {
 }
 
 // A failed update does not lose the gradients.
-TEST(Trainer, AnUpdateThatFailsCanBeTriedAgain) {
+TEST(Trainer, AFailedUpdateCanBeRetried) {
   struct FailsOnce : optim::SGD {
     FailsOnce() : SGD({.learning_rate = 1}) {}
     void update(optim::ParameterGroup& group, double rescale) override {

@@ -133,7 +133,7 @@ TEST(ZeroMemory, AHybridizedNetworkTrainsSo) {
   }
 }
 
-TEST(ZeroMemory, AFileGoesOnWithAnyStageOnAnyContexts) {
+TEST(ZeroMemory, AFileContinuesWithAnyStageOnAnyContexts) {
   const Folder folder;
   const std::string path = folder / "zero.states";
   struct Way {
@@ -169,7 +169,7 @@ TEST(ZeroMemory, AFileGoesOnWithAnyStageOnAnyContexts) {
       }
 }
 
-TEST(ZeroMemory, ACheckpointGoesOnToo) {
+TEST(ZeroMemory, ACheckpointContinuesToo) {
   for (const int zero : {0, 2}) {
     const Folder own;
     const std::string folder = own.path;

@@ -213,7 +213,7 @@ TEST(Zero, SkipsAStepWhoseGradientsAreNotFinite) {
     }
 }
 
-TEST(Zero, GoesOnWithOtherContexts) {
+TEST(Zero, ContinuesWithOtherContexts) {
   std::vector<std::vector<Context>> others{{cpu(0)}, hosts(2), {cpu(3), cpu(1), cpu(0)}};
   if (num_gpus() >= 2) others.push_back(gpus(2));
   for (const Group& g : sharding_groups())
