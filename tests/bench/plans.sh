@@ -11,5 +11,5 @@ for model in "mlp 256" "mlp 1024" "mlp 4096" "lenet 256" "lenet 1024" "resnet 25
   read -r name batch <<< "$model"
   echo "-- $name, $batch samples"
   "$build/placement" --model "$name" --batch-size "$batch" --contexts "$contexts" --out "$out" |
-    grep -E "^(kind|one|data|pipeline|tensor|mixed|Predict|The best|It is)"
+    grep -E "^(kind|one|data|pipeline|tensor|mixed|Best plan|The prediction|Error)"
 done
