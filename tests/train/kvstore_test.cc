@@ -193,6 +193,10 @@ TEST_P(KVStoreOf, StatesGoFromStoreToStore) {
   states[0].second = full_of(0, cpu(), {3});
   EXPECT_THAT(message_of<ShapeError>([&] { other->set_optimizer_states(states); }),
               HasSubstr("'b/mom' is cpu(0) (3,) f32"));
+  states[0].second = full_of(0);
+  states.push_back(states[0]);
+  EXPECT_THAT(message_of<FormatError>([&] { other->set_optimizer_states(states); }),
+              HasSubstr("'b/mom' appears twice"));
 }
 
 // An optimizer without memory for its states at first.
