@@ -48,12 +48,18 @@ class Help : public CLI::Formatter {
     return " " + value + (takes_many(o) ? "," + value + ",..." : "");
   }
   std::string make_option_desc(const CLI::Option* o) const override {
-    std::string text = o->get_description();
+    std::string text = o->get_description(), value_if_none;
+    constexpr std::string_view kDefault = " (default: ";
+    if (const size_t at = text.rfind(kDefault); at != text.npos && text.ends_with(')')) {
+      value_if_none = text.substr(at + kDefault.size(), text.size() - at - kDefault.size() - 1);
+      text.erase(at);
+    }
     const std::string type = o->get_type_name(), value = o->get_default_str();
     if (const size_t colon = type.find(':'); colon != type.npos)
       text += ", " + type.substr(colon + 1);
     std::vector<std::string> notes;
     if (o->get_required()) notes.emplace_back("required");
+    if (!value_if_none.empty()) notes.push_back("default: " + value_if_none);
     if (!value.empty() && !is_flag(o))
       notes.push_back("default: " +
                       (value.front() == '[' ? value.substr(1, value.size() - 2) : value));

@@ -89,7 +89,7 @@ TEST(Program, RunsOnWhatThereIs) {
 std::string said(std::vector<std::string> args) {
   Program program("some", "Nothing.", RunsOn::replicas);
   std::string name = "lenet";
-  int n = 3;
+  int n = 3, every = 0;
   bool fast = false;
   program.options()
       .add_option("--model", name, "the network: mlp or lenet")
@@ -98,6 +98,10 @@ std::string said(std::vector<std::string> args) {
   CLI::Option* const count = program.options().add_option("--count", n, "products of a round");
   count->check(whole(1, 9))->capture_default_str();
   program.options().add_flag("--fast", fast, "in less time")->needs(count);
+  program.options()
+      .add_option("--every", every, "rounds of a report (default: none)")
+      ->check(whole(1, 9))
+      ->needs(count);
   args.insert(args.begin(), "build/some");
   std::vector<char*> argv;
   for (std::string& a : args) argv.push_back(a.data());
@@ -158,6 +162,7 @@ TEST(Program, HelpTellsRangesDefaultsAndNeeds) {
                               "(default: 3)\n"));
   EXPECT_THAT(help, HasSubstr("the network: mlp or lenet (default: lenet)\n"));
   EXPECT_THAT(help, HasSubstr("in less time (needs --count)\n"));
+  EXPECT_THAT(help, HasSubstr("rounds of a report, from 1 to 9 (default: none; needs --count)\n"));
   size_t longest = 0;
   for (size_t at = 0, end = 0; (end = help.find('\n', at)) != help.npos; at = end + 1)
     longest = std::max(longest, end - at);
