@@ -9,6 +9,17 @@
 #include "common/wrap.h"
 
 namespace examples {
+namespace {
+
+// "12", "+1.5", "1,024", "3.2 ms": a number, and at most one word after it.
+bool is_number(const std::string& cell) {
+  const std::string first = cell.substr(0, cell.find(' '));
+  return std::ranges::count(cell, ' ') <= 1 &&
+         first.find_first_of("0123456789") != std::string::npos &&
+         first.find_first_not_of("0123456789.,e+-") == std::string::npos;
+}
+
+}  // namespace
 
 Cell time_cell(double seconds) { return {time_text(seconds), fmt::format("{:.6g}", seconds)}; }
 Cell count_cell(double n) { return {count_text(n), fmt::format("{:.0f}", n)}; }
@@ -52,9 +63,8 @@ std::string Table::aligned() const {
   for (const Row& row : rows)
     for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], characters(row[i]));
   const auto number = [&](size_t column) {
-    return std::any_of(rows.begin() + 1, rows.end(), [column](const Row& row) {
-      return !row[column].empty() && row[column][0] >= '0' && row[column][0] <= '9';
-    });
+    return std::any_of(rows.begin() + 1, rows.end(),
+                       [column](const Row& row) { return is_number(row[column]); });
   };
   std::string s;
   const auto add_row = [&](const Row& row) {

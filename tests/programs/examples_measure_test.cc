@@ -109,6 +109,17 @@ TEST(Measure, TablesAlignNumbersRightAndQuoteCommas) {
   EXPECT_THROW(t.add({"one"}, c), std::invalid_argument);
 }
 
+TEST(Measure, TablesAlignWordsLeftEvenIfTheyBeginWithADigit) {
+  Table t({"way", "plan", "error %"});
+  t.add({"1F1B", "2 stages over 2 replicas", "+1.0"}, locus::cpu());
+  t.add({"GPipe", "on gpu(0)", "-12.5"}, locus::cpu());
+  EXPECT_EQ(t.aligned(),
+            "way    plan                      error %\n"
+            "-----  ------------------------  -------\n"
+            "1F1B   2 stages over 2 replicas     +1.0\n"
+            "GPipe  on gpu(0)                   -12.5\n");
+}
+
 TEST(Measure, TablesAndNamesSayWhatTimesAre) {
   LOCUS_NEEDS_ANY_GPUS(1);
   using namespace locus;
