@@ -90,7 +90,7 @@ Log one_batch(const Matrices& m) {
 struct Way {
   std::string name;
   const char* color = svg::kBlue;
-  double seconds = 0;
+  Timing timing = {};
   uint64_t waits = 0, copies = 0;  // the host's waits, and copies to the host, in TransferLog
   Log log = {};
 };
@@ -100,7 +100,7 @@ std::vector<Way> measure_ways(const Matrices& m, const std::string& where) {
   std::vector<Way> ways;
   const auto add = [&](const std::string& name, const char* color, auto way) {
     Way w{.name = name, .color = color};
-    w.seconds = measure([&] { w.log = way(); }).median;
+    w.timing = measure([&] { w.log = way(); });
     const TransferLog ledger;  // a separate run, because counting takes time
     way();
     for (const TransferEntry& e : ledger.entries()) {
@@ -133,11 +133,12 @@ std::string explain(const std::vector<Way>& ways, Context c, double error) {
   const auto n = static_cast<double>(ways[0].log.size());
   const Way &printed = ways[0], &read = ways[1], &log = ways[3], &compiled = ways[4],
             &batch = ways[5];
-  std::string s = fmt::format(
-      "A product takes {} if each norm is read, and {} if the log stays on {}: {:.2f} times as "
-      "fast. ",
-      time_text(read.seconds / n), time_text(log.seconds / n), to_string(c),
-      read.seconds / log.seconds);
+  std::string s =
+      fmt::format("A product takes {} if each norm is read, and {} if the log stays on {}: {}. ",
+                  time_text(read.timing.median / n), time_text(log.timing.median / n), to_string(c),
+                  differ(read.timing, log.timing)
+                      ? fmt::format("{:.2f} times as fast", read.timing.median / log.timing.median)
+                      : "no difference beyond the spread");
   s +=
       is_host(c)
           ? "On the CPU nothing waits and nothing moves, so this run cannot show what a read costs "
@@ -147,11 +148,12 @@ std::string explain(const std::vector<Way>& ways, Context c, double error) {
                 "{} of 4 bytes, instead of {} and {}. ",
                 counted(static_cast<double>(read.waits), "wait"), copies(read.copies),
                 counted(static_cast<double>(log.waits), "wait"), copies(log.copies));
-  const double printing = printed.seconds - read.seconds;
-  s += printing > 0 ? fmt::format("Printing each line adds {}. ", time_text(printing / n))
-                    : "The cost of printing is within the spread of this run. ";
+  const double printing = printed.timing.median - read.timing.median;
+  s += printing > 0 && differ(printed.timing, read.timing)
+           ? fmt::format("Printing each line adds {}. ", time_text(printing / n))
+           : "The cost of printing is within the spread of this run. ";
   s += fmt::format("Compiled, a product takes {}. One batch of all products takes {}. ",
-                   time_text(compiled.seconds / n), time_text(batch.seconds));
+                   time_text(compiled.timing.median / n), time_text(batch.timing.median));
   return s +
          fmt::format(
              "Norms that are read and norms that are logged have the same bits. Their largest "
@@ -189,10 +191,11 @@ void run(const Program& program, const Options& options) {
                {"speed-up", "speed_up"}});
   std::vector<svg::Bar> bars;
   for (const Way& w : ways) {
-    table.add({w.name, time_cell(w.seconds), time_text(w.seconds / n), fmt::format("{}", w.waits),
-               fmt::format("{}", w.copies), number_cell(ways[1].seconds / w.seconds, "{:.2f}")},
+    const double seconds = w.timing.median;
+    table.add({w.name, time_cell(seconds), time_text(seconds / n), fmt::format("{}", w.waits),
+               fmt::format("{}", w.copies), number_cell(ways[1].timing.median / seconds, "{:.2f}")},
               c);
-    bars.push_back({w.name, w.seconds, time_text(w.seconds), w.color});
+    bars.push_back({w.name, seconds, time_text(seconds), w.color});
   }
   fmt::print("{}\n", table.aligned());
 

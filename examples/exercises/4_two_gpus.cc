@@ -3,6 +3,7 @@
 // One host thread enqueues all work. GPUs run independently, so both are busy before the host
 // waits. Compiled, one call replays the work of both.
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <stdexcept>
 
@@ -62,6 +63,7 @@ struct Orders {
 
 struct Run {
   double seconds = 0, calls = 0;  // in total, and in the host's calls
+  double spread = 0;              // of the runs: half their interquartile range
   Work work[2] = {};
 };
 
@@ -121,9 +123,10 @@ Run median_run(const Way& way, std::vector<Place>& places, const Orders& orders)
   double total = 0;
   while (runs.size() < 5 || runs.size() % 2 == 0 || (total < 0.1 && runs.size() < 51))
     total += runs.emplace_back(trace(way, places, orders)).seconds;
-  const auto middle = runs.begin() + static_cast<std::ptrdiff_t>(runs.size() / 2);
-  std::ranges::nth_element(runs, middle, {}, &Run::seconds);
-  return *middle;
+  std::ranges::sort(runs, {}, &Run::seconds);
+  Run middle = runs[runs.size() / 2];
+  middle.spread = (runs[runs.size() * 3 / 4].seconds - runs[runs.size() / 4].seconds) / 2;
+  return middle;
 }
 
 // The compiled products must have the same bits.
@@ -177,9 +180,14 @@ std::string explain(const std::vector<Way>& ways, const std::vector<Place>& plac
   const double speed_up = one.seconds / two.seconds;
   std::string s =
       fmt::format(
-          "Two GPUs take {}, one GPU takes {}: a speed-up of {:.2f}. With a wait between the two "
-          "products they take {}. ",
-          time_text(two.seconds), time_text(one.seconds), speed_up, time_text(control.seconds)) +
+          "Two GPUs take {} ± {}, one GPU takes {} ± {}: {}. With a wait between the two products "
+          "they take {}. ",
+          time_text(two.seconds), time_text(two.spread), time_text(one.seconds),
+          time_text(one.spread),
+          std::abs(one.seconds - two.seconds) > one.spread + two.spread
+              ? fmt::format("a speed-up of {:.2f}", speed_up)
+              : "no difference beyond the spread",
+          time_text(control.seconds)) +
       at_once_text(to_string(places[0].context), two.work[0], to_string(places[1].context),
                    two.work[1]) +
       ". ";

@@ -87,9 +87,11 @@ std::string compiled_text(const std::vector<Trial>& results) {
   std::string s;
   if (const Trial* best = fastest_compiled(results))
     s = fmt::format(
-        "Compiled, the fastest is {}: {:.3f} ms per step instead of {:.3f} ms, with the same bits "
-        "in the losses.\n",
-        text(best->placement), *best->compiled_ms, best->step_ms);
+        "Compiled, the fastest is {}: {:.3f} ms per step instead of {:.3f} ms{}, with the same "
+        "bits in the losses.\n",
+        text(best->placement), *best->compiled_ms, best->step_ms,
+        std::abs(best->step_ms - *best->compiled_ms) <= best->spread_ms ? " (within its spread)"
+                                                                        : "");
   const auto count =
       std::count_if(results.begin(), results.end(), [](const Trial& r) { return !r.compiled_ms; });
   if (const Trial* r = first(results, [](const Trial& x) { return !x.compiled_ms; }))

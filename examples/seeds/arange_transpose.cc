@@ -40,26 +40,28 @@ void check(const Tensor& result, Context c, int64_t n) {
 struct Result {
   Context context;
   int64_t n = 0;
-  double views = 0, few_views = 0;      // of n numbers, and of kRows
-  double transposed = 0, straight = 0;  // times 2
-  double few = 0;                       // times 2, of kRows numbers
+  double views = 0, few_views = 0;        // of n numbers, and of kRows
+  Timing transposed = {}, straight = {};  // times 2
+  double few = 0;                         // times 2, of kRows numbers
 };
 
 std::string explain(const Result& r) {
-  const double ratio = r.transposed / r.straight;
+  const double ratio = r.transposed.median / r.straight.median;
   const std::string n = count_text(static_cast<double>(r.n));
   std::string s = fmt::format(
       "On {}, reshape and T take {}{}. The product takes {} transposed and {} straight: {}. ",
       to_string(r.context), time_text(r.views),
       r.n == kRows ? ""
                    : fmt::format(" for {} numbers and {} for 1,000", n, time_text(r.few_views)),
-      time_text(r.transposed), time_text(r.straight),
-      ratio > 0.85 && ratio < 1.15 ? "the order does not matter, because the result keeps it"
-                                   : fmt::format("{:.2f} times as long", ratio));
+      time_text(r.transposed.median), time_text(r.straight.median),
+      !differ(r.transposed, r.straight) ? "no difference beyond the spread"
+      : ratio > 0.85 && ratio < 1.15    ? "the order does not matter, because the result keeps it"
+                                        : fmt::format("{:.2f} times as long", ratio));
   if (r.n == kRows) return s + "At this size most of it is the cost of a call, not of memory. ";
   return s + fmt::format(
                  "For 1,000 numbers it takes {}: for {} {} the cost of memory. ", time_text(r.few),
-                 n, r.transposed > 5 * r.few ? "most of the time is" : "little of the time is");
+                 n,
+                 r.transposed.median > 5 * r.few ? "most of the time is" : "little of the time is");
 }
 
 void run(const Program& program, int64_t size) {
@@ -94,13 +96,13 @@ void run(const Program& program, int64_t size) {
     });
     r.views = add("reshape, T", 0, [&] { view = line.reshape({kRows, -1}).T(); }).median;
     r.straight = add("times 2, straight", 2 * bytes, [&] {
-                   result = line * 2;
-                   result.wait_to_read();
-                 }).median;
+      result = line * 2;
+      result.wait_to_read();
+    });
     r.transposed = add("times 2, transposed", 2 * bytes, [&] {
-                     result = view * 2;
-                     result.wait_to_read();
-                   }).median;
+      result = view * 2;
+      result.wait_to_read();
+    });
     const Tensor short_line = arange(static_cast<double>(kRows), c);
     r.few_views = measure([&] { few_view = short_line.reshape({kRows, -1}).T(); }).median;
     r.few = measure([&] {

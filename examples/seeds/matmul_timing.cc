@@ -72,9 +72,10 @@ void run(const Program& program, const Options& options) {
     const Timing& t = r.timing;
     const bool cold = t.first - t.median > 2 * t.spread;
     slower = slower || cold;
-    s += fmt::format("On {}, the first product takes {} and later ones {} ± {}{}. ",
-                     to_string(r.context), time_text(t.first), time_text(t.median),
-                     time_text(t.spread), cold ? "" : ": no difference beyond the spread");
+    s +=
+        fmt::format("On {}, the first product takes {} and later ones {} ± {}{}. ",
+                    to_string(r.context), time_text(t.first), time_text(t.median),
+                    time_text(t.spread), cold ? "" : ": the first is not slower beyond the spread");
     if (!unsteady || t.spread / t.median > unsteady->timing.spread / unsteady->timing.median)
       unsteady = &r;
   }

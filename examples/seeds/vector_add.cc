@@ -1,6 +1,7 @@
 // Adds two vectors on a GPU and copies the sum back.
 //   vector_add --out out
 // It prints the time of each part; each part ends with a wait.
+#include <cmath>
 #include <stdexcept>
 
 #include <fmt/format.h>
@@ -68,17 +69,24 @@ void run(const Program& program, int64_t size) {
                          ? ", which is all that a clock without a wait shows"
                          : ", so this run does not show the error of a clock without a wait");
   const double whole = up.median + add.median + down.median;
-  const double times = whole / host.median;
   if (is_host(c)) {
     s += "Everything is on the CPU here, so this run cannot show what copies to a GPU cost.";
   } else {
+    const double spread = up.spread + add.spread + down.spread + host.spread;
     s += fmt::format(
-        "With the copies in both directions it takes {}, {:.1f} times as long as on cpu(0), where "
-        "the vectors are. ",
-        time_text(whole), times);
-    s += times > 1 ? "One addition is not worth the copies; data that stay on " + where +
-                         " are copied once."
-                   : "In this run the copies are worth it.";
+        "With the copies in both directions it takes {}. On cpu(0), where the vectors "
+        "are, it takes {}: ",
+        time_text(whole), time_text(host.median));
+    if (std::abs(whole - host.median) <= spread)
+      s += "no difference beyond the spread.";
+    else if (whole > host.median)
+      s += fmt::format(
+          "{:.1f} times as fast. One addition is not worth the copies; data that stay "
+          "on {} are copied once.",
+          whole / host.median, where);
+    else
+      s += fmt::format("{:.1f} times as slow. In this run the copies are worth it.",
+                       host.median / whole);
   }
   s += fmt::format(" First use, not in the table: {}. The sum has the same bits as the CPU's.",
                    time_text(up.first));
