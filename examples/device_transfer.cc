@@ -12,6 +12,7 @@
 #include <locus/locus.h>
 
 #include "common/command.h"
+#include "common/measure.h"
 
 using namespace locus;
 
@@ -81,15 +82,11 @@ void run() {
 
 int main(int argc, char** argv) {
   if (const auto status = examples::parse(
-          "Creates and moves tensors, and a network, on gpu(0) and gpu(1): real ones, or emulated "
-          "ones if there are fewer than two.",
-          argc, argv))
+          "Creates and moves tensors, and a network, on two GPUs, real or emulated.", argc, argv))
     return *status;
   try {
     need_two_gpus(argv);
-    std::cout << "On " << (context_info(gpu(0)).emulated ? "emulated GPUs" : "real GPUs") << ": "
-              << gpu(0) << " is " << context_info(gpu(0)).name << ", " << gpu(1) << " is "
-              << context_info(gpu(1)).name << ".\n\n";
+    std::cout << examples::describe({gpu(0), gpu(1)}) << "\n\n";
     run();
     examples::check_printed();
   } catch (const std::exception& e) {

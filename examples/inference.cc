@@ -96,7 +96,8 @@ void run(Program& program, const Options& options) {
                   .bars = bars,
                   .explanation = fmt::format(
                       "Bars show the median time from a call to its answer, over {} calls one "
-                      "after the other. The inputs are already on the context.",
+                      "after the other. The inputs are already on the context. The scale is "
+                      "logarithmic.",
                       options.runs),
                   .logarithmic = true});
 }
@@ -115,7 +116,7 @@ int main(int argc, char** argv) {
                   "file with the parameters that --save of its program wrote")
       ->required();
   program.options()
-      .add_option("--batch-sizes", options.batch_sizes, "images of a call, each")
+      .add_option("--batch-sizes", options.batch_sizes, "images per call")
       ->delimiter(',')
       ->check(whole(1, int64_t{1} << 20))
       ->capture_default_str();

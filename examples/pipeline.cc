@@ -121,11 +121,12 @@ std::string picture(const std::vector<Way>& ways, const std::vector<Context>& co
   s += svg::text(x, top - 42, "numbers: microbatches", {.color = svg::kMuted});
   for (const Way& w : ways) {
     s += svg::text(40, top - 8, w.name, {.weight = 700}) +
-         svg::text(
-             130, top - 8,
-             fmt::format("idle: predicted {}, measured {}; the first stage holds {} microbatches",
-                         percent(predicted), percent(w.bubble), w.held),
-             {.color = svg::kMuted});
+         svg::text(130, top - 8,
+                   fmt::format(
+                       "traced step {}; idle: predicted {}, measured {}; the first stage holds {} "
+                       "microbatches",
+                       time_text(length(w.passes)), percent(predicted), percent(w.bubble), w.held),
+                   {.color = svg::kMuted});
     std::vector<svg::Span> spans;
     for (const Ran& r : w.passes)
       spans.push_back({r.pass.stage, r.begin, r.end, fmt::format("{}", r.pass.microbatch),

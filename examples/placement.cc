@@ -44,7 +44,7 @@ void add_options(CLI::App& app, Options& o) {
       ->description(
           "where to run, e.g. \"gpu(0),gpu(1)\" (default: cpu(0), and gpu(0) and gpu(1) if they "
           "exist; with --model only these GPUs, if any); --simulate times layers on the first");
-  app.add_option("--hidden", o.model.hidden, "widths of the hidden layers, each")
+  app.add_option("--hidden", o.model.hidden, "widths of the hidden layers")
       ->delimiter(',')
       ->check(examples::whole(1, int64_t{1} << 16))
       ->capture_default_str();
@@ -58,7 +58,8 @@ void add_options(CLI::App& app, Options& o) {
       ->check(examples::whole(1, 100000))
       ->capture_default_str();
   app.add_option("--steps", o.steps,
-                 "timed steps of each, in each of 3 rounds (of plans, of 5, on GPUs of 9)")
+                 "timed steps of each placement or plan in a round; there are 3 rounds, with "
+                 "--model 5, or 9 on real GPUs")
       ->check(examples::whole(1, 100000))
       ->capture_default_str();
   CLI::Option* const model =

@@ -37,10 +37,12 @@ Options parse(int argc, char** argv) {
       ->delimiter(',')
       ->check(examples::whole(1, int64_t{1} << 20))
       ->capture_default_str();
-  app.add_flag("--describe", o.describe, "implies --compile: print what was recorded");
-  app.add_option("--dot", o.dot, "implies --compile: a file for what was recorded, for Graphviz");
+  app.add_flag("--describe", o.describe,
+               "print the calls of the compiled step (implies --compile)");
+  app.add_option("--dot", o.dot,
+                 "a file for the calls of the compiled step, for Graphviz (implies --compile)");
   app.add_option("--graph", o.graph,
-                 "implies --compile: a picture of what was recorded, an SVG file");
+                 "an SVG file for a picture of the compiled step (implies --compile)");
   training::parse(app, argc, argv);
   o.compile = o.compile || o.describe || !o.dot.empty() || !o.graph.empty();
   return o;
