@@ -10,8 +10,8 @@ namespace locus {
 
 // "12 B", "1.794 MiB".
 std::string memory_text(uint64_t bytes);
-// One line per row. Columns are two blanks apart and as wide as their longest cell, in characters
-// of UTF-8. `align`: 'l' or 'r' per column.
+// One line per row. Columns are two blanks apart, as wide as their longest cell in characters.
+// `align`: 'l' or 'r' per column.
 std::vector<std::string> table_lines(const std::vector<std::vector<std::string>>& rows,
                                      std::string_view align);
 
