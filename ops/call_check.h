@@ -4,11 +4,13 @@
 
 #include <initializer_list>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <locus/core/base/empty_tensor.h>
 #include <locus/core/error.h>
 #include <locus/core/tensor.h>
+#include <locus/ops/matmul_attrs.h>
 
 namespace locus::detail {
 
@@ -25,6 +27,22 @@ inline void expect_floating(const char* who,
                        locus::name(x->dtype()), "; cast it: ", name,
                        ".astype(f32), or images with data::transforms::ToTensor()");
     }
+}
+
+// As normalize_axis(), for an axis of x, or of x with new axes. The error describes x.
+inline int axis_of(const Tensor& x, int64_t axis, std::string_view op, int new_axes = 0) {
+  const int rank = x.ndim() + new_axes;
+  if (axis < -rank || axis >= rank) [[unlikely]]
+    throw ShapeError(op, ": axis ", axis, " is out of bounds for a tensor of ", rank, " axes, ",
+                     describe(x), new_axes > 0 ? " with a new axis" : "", "; expected ",
+                     rank == 0 ? "a tensor with axes" : text_of(-rank, " to ", rank - 1));
+  return normalize_axis(axis, rank, op);
+}
+
+inline void check_activation(FusedActivation a) {
+  if (a > FusedActivation::relu) [[unlikely]]
+    throw ValueError("activation ", static_cast<int>(a),
+                     "; expected FusedActivation::none or FusedActivation::relu");
 }
 
 // Returns f(). If f throws an error that begins with `op`, the error begins with `who` instead.
