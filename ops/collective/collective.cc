@@ -9,6 +9,7 @@
 #include <locus/core/op.h>
 #include <locus/core/ranks/communicator.h>
 #include <locus/core/tape/tape.h>
+#include <locus/ops/call_check.h>
 #include <locus/ops/collective/exchange.h>
 #include <locus/ops/collective/peers.h>
 #include <locus/ops/collective/tree.h>
@@ -126,7 +127,7 @@ void run_reduce_scatter(std::span<const Ref> in, const CollectiveAttrs& a, std::
   const Group g = group_of(in);
   const Tensors parts = parts_of(g, in);
   check_op(a.op, parts[0]);
-  const int axis = normalize_axis(a.axis, parts[0].ndim(), "reduce_scatter");
+  const int axis = detail::axis_of(parts[0], a.axis, "reduce_scatter");
   const int64_t length = slice_length(g, parts[0], axis);
   std::vector<Piece> pieces;
   for (int i = 0; i < g.size(); ++i) {
@@ -140,7 +141,7 @@ void run_reduce_scatter(std::span<const Ref> in, const CollectiveAttrs& a, std::
 }
 
 void run_all_gather(std::span<const Ref> in, const CollectiveAttrs& a, std::span<Tensor> out) {
-  const int axis = normalize_axis(a.axis, in[0].tensor_->ndim(), "all_gather");
+  const int axis = detail::axis_of(*in[0].tensor_, a.axis, "all_gather");
   const Group g = group_of(in);
   Tensors parts = parts_of(g, in, axis);
   int64_t length = 0;
@@ -165,8 +166,8 @@ void run_all_gather(std::span<const Ref> in, const CollectiveAttrs& a, std::span
 void run_all_to_all(std::span<const Ref> in, const CollectiveAttrs& a, std::span<Tensor> out) {
   const Group g = group_of(in);
   const Tensors parts = parts_of(g, in);
-  const int split = normalize_axis(a.axis, parts[0].ndim(), "all_to_all"),
-            join = normalize_axis(a.concat_axis, parts[0].ndim(), "all_to_all");
+  const int split = detail::axis_of(parts[0], a.axis, "all_to_all"),
+            join = detail::axis_of(parts[0], a.concat_axis, "all_to_all");
   const int64_t length = slice_length(g, parts[0], split);
   std::vector<Piece> pieces;
   for (int i = 0; i < g.size(); ++i) {
@@ -223,7 +224,7 @@ Tensors reduce_scatter_gradient(const Saved& saved, std::span<const Tensor> dout
 Tensors all_gather_gradient(const Saved& saved, std::span<const Tensor> dout) {
   const auto& a = saved.attrs<CollectiveAttrs>();
   const Tensors all = all_of(dout, saved);
-  const int axis = normalize_axis(a.axis, all[0].ndim(), "all_gather");
+  const int axis = detail::axis_of(all[0], a.axis, "all_gather");
   Tensors dx(static_cast<size_t>(saved.n_in()));
   int64_t begin = 0;
   for (int i = 0; i < saved.n_in(); ++i) {
@@ -325,7 +326,7 @@ Tensors reduce_scatter(const Group& group, const Tensors& parts,
 Tensors all_gather(const Group& group, const Tensors& parts, const AllGatherOptions& options,
                    Caller from) try {
   static const OpRef<CollectiveAttrs> op("all_gather");
-  const int axis = parts.empty() ? 0 : normalize_axis(options.axis, parts[0].ndim(), "all_gather");
+  const int axis = parts.empty() ? 0 : detail::axis_of(parts[0], options.axis, "all_gather");
   return run(op, group, parts, {.axis = axis, .from = from}, {}, axis);
 } catch (const Error&) {
   rethrow_at(from);

@@ -312,7 +312,7 @@ Tensor take(const Tensor& x, const Tensor& ids, const TakeOptions& options, Call
   detail::expect_tensor("take", x);
   detail::expect_tensor("take", ids, "ids");
   static const OpRef<TakeAttrs> op("take");
-  const int8_t axis = static_cast<int8_t>(normalize_axis(options.axis, x.ndim(), "take"));
+  const int8_t axis = static_cast<int8_t>(detail::axis_of(x, options.axis, "take"));
   return invoke(op, {x, detail::integer_ids("take", ids)},
                 TakeAttrs{1, {axis}, axis, checked("take", options.mode)});
 } catch (const Error&) {
@@ -327,7 +327,7 @@ Tensor pick(const Tensor& x, const Tensor& ids, const PickOptions& options, Call
   detail::expect_tensor("pick", ids, "ids");
   static const OpRef<PickAttrs> op("pick");
   PickAttrs a;
-  a.axis = static_cast<int8_t>(normalize_axis(options.axis, x.ndim(), "pick"));
+  a.axis = static_cast<int8_t>(detail::axis_of(x, options.axis, "pick"));
   a.mode = checked("pick", options.mode);
   a.keepdims = options.keepdims;
   return invoke(op, {x, detail::integer_ids("pick", ids)}, a);

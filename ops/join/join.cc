@@ -98,7 +98,7 @@ Tensor join(const Op& op, const Tensors& data, int axis, int new_axes) {
   refs.reserve(data.size());
   for (const Tensor& t : data)
     refs.emplace_back(t.dtype() == dtype ? t : casts.emplace_back(cast(t, dtype)));
-  return invoke(op, refs, ConcatAttrs{normalize_axis(axis, data[0].ndim() + new_axes, op.name)});
+  return invoke(op, refs, ConcatAttrs{detail::axis_of(data[0], axis, op.name, new_axes)});
 }
 
 // Repeats x n times along a new axis at `at`, merged with the adjacent `axis`. New memory if
@@ -130,7 +130,7 @@ Tensor stack(const Tensors& data, const StackOptions& options, Caller from) try 
 
 Tensors split(const Tensor& x, int64_t sections, const SplitOptions& options, Caller from) try {
   detail::expect_tensor("split", x);
-  const int axis = normalize_axis(options.axis, x.ndim(), "split");
+  const int axis = detail::axis_of(x, options.axis, "split");
   const int64_t n = x.shape()[axis];
   if (sections < 1 || n % sections != 0)
     throw ShapeError("split: ", describe(x), ": axis ", axis, " of length ", n,
@@ -168,7 +168,7 @@ Tensor tile(const Tensor& x, const Shape& reps, Caller from) try {
 
 Tensor repeat(const Tensor& x, int64_t n, int axis, Caller from) try {
   detail::expect_tensor("repeat", x);
-  const int at = normalize_axis(axis, x.ndim(), "repeat");
+  const int at = detail::axis_of(x, axis, "repeat");
   if (n < 0) throw ShapeError("repeat: expected n >= 0, got ", n);
   const Tensor t = repeated(x, n, at, at + 1);
   return t.shares_memory_with(x) ? copy(t) : t;

@@ -4,6 +4,7 @@
 #include <locus/core/base/at_line.h>
 #include <locus/core/recompute.h>
 #include <locus/core/tape/tape.h>
+#include <locus/ops/call_check.h>
 #include <locus/ops/create.h>
 #include <locus/ops/norm.h>
 #include <locus/ops/norm/norm_parts.h>
@@ -188,7 +189,7 @@ Tensor batch_norm(const Tensor& data, const Tensor& gamma, const Tensor& beta,
   static const OpRef<BatchNormAttrs> training("batch_norm");
   static const OpRef<NormAttrs> inference("batch_norm_inference");
   const Tensor x = floating(data), g = parameter(gamma, x), b = parameter(beta, x);
-  const NormAttrs attrs{normalize_axis(o.axis, x.ndim(), "batch_norm"), 1, o.epsilon};
+  const NormAttrs attrs{detail::axis_of(data, o.axis, "batch_norm"), 1, o.epsilon};
   if (o.use_global_stats || !autograd::is_training())
     return invoke(inference, {x, g, b, parameter(running_mean, x), parameter(running_var, x)},
                   attrs);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include <locus/core/base/at_line.h>
+#include <locus/ops/call_check.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/norm/norm_parts.h>
 #include <locus/ops/unary.h>
@@ -228,7 +229,7 @@ Tensor run(const Op& op, const Tensor& x, const Tensor& gamma, const Tensor& bet
 Tensor run_last(const Op& op, const Tensor& data, const Tensor& gamma, const Tensor& beta,
                 const LayerNormOptions& o) {
   const Tensor x = floating(data);
-  const int axis = normalize_axis(o.axis, x.ndim(), op.name), last = x.ndim() - 1;
+  const int axis = detail::axis_of(data, o.axis, op.name), last = x.ndim() - 1;
   const NormAttrs attrs{last, 1, o.epsilon};
   if (axis == last) return run(op, x, gamma, beta, attrs);
   return swapaxes(run(op, swapaxes(x, axis, last), gamma, beta, attrs), axis, last);
@@ -266,10 +267,10 @@ Tensor instance_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                      const InstanceNormOptions& o, Caller from) try {
   static const OpRef<NormAttrs> op("instance_norm");
   need_batch("instance_norm", x);
-  const int axis = normalize_axis(o.axis, x.ndim(), "instance_norm");
+  const int axis = detail::axis_of(x, o.axis, "instance_norm");
   if (axis == 0)
-    throw ShapeError("instance_norm: axis 0 is the batch; expected an axis of channels in [1, ",
-                     x.ndim(), ")");
+    throw ShapeError("instance_norm: data ", describe(x),
+                     ": axis 0 is the batch; expected an axis of channels in [1, ", x.ndim(), ")");
   const int channels = static_cast<int>(std::max<int64_t>(x.shape()[axis], 1));
   const NormAttrs attrs{1, channels, o.epsilon};
   if (axis == 1) return run(op, floating(x), gamma, beta, attrs);

@@ -8,6 +8,7 @@
 #include <locus/core/error.h>
 #include <locus/core/memory/storage.h>
 #include <locus/core/recompute.h>
+#include <locus/ops/call_check.h>
 #include <locus/ops/collective/replicas.h>
 #include <locus/ops/norm/norm_parts.h>
 #include <locus/ops/view.h>
@@ -56,7 +57,7 @@ Replicas prepared(const Tensors& x, const Tensors& gamma, const Tensors& beta,
                   const BatchNormOptions& o) {
   static const OpRef<NormAttrs> statistics("batch_norm_statistics");
   Replicas r;
-  r.axis = normalize_axis(o.axis, x[0].ndim(), "sync_batch_norm");
+  r.axis = detail::axis_of(x[0], o.axis, "sync_batch_norm");
   r.running_mean = running_mean;
   r.running_var = running_var;
   for (size_t i = 0; i < x.size(); ++i) {

@@ -9,6 +9,7 @@
 #include <locus/core/base/at_line.h>
 #include <locus/core/base/empty_tensor.h>
 #include <locus/core/op.h>
+#include <locus/ops/call_check.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
@@ -38,7 +39,7 @@ ReduceAttrs attributes(const Tensor& x, const Axes& axis, bool keepdims, const c
   const int rank = x.ndim();
   ReduceAttrs attrs{axis.all() ? all_axes(rank) : 0, keepdims};
   for (int64_t a : axis.list()) {
-    const uint32_t bit = 1u << normalize_axis(a, rank, op);
+    const uint32_t bit = 1u << detail::axis_of(x, a, op);
     if (attrs.axes & bit)
       throw ShapeError(op, ": data ", describe(x), ": axis ", a,
                        " is given twice; expected distinct axes");
@@ -57,7 +58,7 @@ Tensor reduce(const Tensor& data, const auto& o, R how, Caller from) try {
   constexpr bool kSums = R::kKinds == kFloats || std::is_same_v<R, Sum> || std::is_same_v<R, Prod>;
   const bool widens = kSums && !o.out.defined();
   const Tensor x = d != taken ? data.astype(taken) : widens ? amp::widen(data) : data;
-  const ReduceBy<R> attrs{attributes(x, o.axis, o.keepdims, R::name), how};
+  const ReduceBy<R> attrs{attributes(data, o.axis, o.keepdims, R::name), how};
   if (!o.out.defined()) return invoke(op, {x}, attrs);
   invoke_into(op, {x}, {o.out}, attrs);
   return o.out;

@@ -8,6 +8,7 @@
 #include <locus/core/base/empty_tensor.h>
 #include <locus/core/op.h>
 #include <locus/devices/cpu.h>
+#include <locus/ops/call_check.h>
 #include <locus/ops/elementwise/call.h>
 #include <locus/ops/reduce.h>
 #include <locus/ops/softmax/softmax_kernel.h>
@@ -190,7 +191,7 @@ Samples loss_grad_samples(Context c, DType d) {
 Tensor run(const Op& op, const Tensor& data, const SoftmaxOptions& o) {
   detail::expect_tensor(op.name, data);
   const Tensor x = amp::widen(data);
-  const SoftmaxAttrs attrs{normalize_axis(o.axis, x.ndim(), op.name), o.temperature};
+  const SoftmaxAttrs attrs{detail::axis_of(data, o.axis, op.name), o.temperature};
   return is_floating(x.dtype()) ? invoke(op, {x}, attrs) : invoke(op, {x.astype(f64)}, attrs);
 }
 

@@ -221,7 +221,7 @@ Tensor transpose(const Tensor& x, std::span<const int> axes, Caller from) try {
   unsigned seen = 0;
   if (static_cast<int>(axes.size()) == rank)
     for (int i = 0; i < rank; ++i) {
-      const int axis = normalize_axis(axes[static_cast<size_t>(i)], rank, "transpose");
+      const int axis = detail::axis_of(x, axes[static_cast<size_t>(i)], "transpose");
       a.axes[i] = static_cast<int8_t>(axis);
       seen |= 1u << axis;
     }
@@ -241,7 +241,7 @@ Tensor swapaxes(const Tensor& x, int a, int b, Caller from) try {
   int axes[kMaxRank];
   const int rank = x.ndim();
   for (int i = 0; i < rank; ++i) axes[i] = i;
-  std::swap(axes[normalize_axis(a, rank, "swapaxes")], axes[normalize_axis(b, rank, "swapaxes")]);
+  std::swap(axes[detail::axis_of(x, a, "swapaxes")], axes[detail::axis_of(x, b, "swapaxes")]);
   return transpose(x, std::span<const int>(axes, static_cast<size_t>(rank)));
 } catch (const Error&) {
   rethrow_at(from);
@@ -249,7 +249,7 @@ Tensor swapaxes(const Tensor& x, int a, int b, Caller from) try {
 
 Tensor expand_dims(const Tensor& x, int axis, Caller from) try {
   detail::expect_tensor("expand_dims", x);
-  const int at = normalize_axis(axis, x.ndim() + 1, "expand_dims");
+  const int at = detail::axis_of(x, axis, "expand_dims", 1);
   if (x.ndim() == kMaxRank)
     throw ShapeError("expand_dims: ", describe(x), ": expected fewer than 8 axes");
   return detail::reshape_exact(x, Shape(with_axis(x.impl().view.meta, at, 1)));
@@ -269,7 +269,7 @@ Tensor squeeze(const Tensor& x, Caller from) try {
 Tensor squeeze(const Tensor& x, int axis, Caller from) try {
   detail::expect_tensor("squeeze", x);
   const Meta& m = x.impl().view.meta;
-  const int at = normalize_axis(axis, m.rank, "squeeze");
+  const int at = detail::axis_of(x, axis, "squeeze");
   if (m.shape[at] != 1)
     throw ShapeError("squeeze: ", describe(x), ": expected length 1 at axis ", axis, ", got ",
                      m.shape[at]);
