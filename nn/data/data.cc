@@ -5,6 +5,7 @@
 #include <locus/core/base/at_line.h>
 #include <locus/core/error.h>
 #include <locus/nn/block/sharded_tensor.h>
+#include <locus/ops/call_check.h>
 #include <locus/ops/create.h>
 #include <locus/ops/index.h>
 #include <locus/ops/view.h>
@@ -74,7 +75,7 @@ namespace locus {
 
 Tensors split_and_load(const Tensor& batch, const Contexts& contexts,
                        const SplitAndLoadOptions& options, Caller from) try {
-  const int axis = normalize_axis(options.batch_axis, batch.ndim(), "split_and_load");
+  const int axis = locus::detail::axis_of(batch, options.batch_axis, "split_and_load");
   const int64_t length = batch.shape()[axis], n = static_cast<int64_t>(contexts.size());
   const std::string what = text_of("split_and_load: data with shape ", batch.shape());
   if (length < n) throw ShapeError(what, ": too many slices, ", n, ", for axis ", axis);

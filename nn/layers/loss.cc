@@ -9,6 +9,7 @@
 #include <locus/nn/layers/loss_parts.h>
 #include <locus/nn/options.h>
 #include <locus/ops/activation.h>
+#include <locus/ops/call_check.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/create.h>
 #include <locus/ops/index.h>
@@ -127,7 +128,7 @@ Tensor SoftmaxCrossEntropyLoss::operator()(const Tensor& scores, const Tensor& l
       return weigh(kName, softmax_cross_entropy(scores, label), options_.weight, {}, {});
     });
   const Tensor pred = wide(scores);
-  const int axis = normalize_axis(options_.axis, rank, kName);
+  const int axis = locus::detail::axis_of(scores, options_.axis, kName);
   // Classes last, all other axes one batch.
   Tensor last = pred;
   for (int i = axis; i + 1 < rank; ++i) last = swapaxes(last, i, i + 1);
@@ -257,7 +258,7 @@ Tensor PoissonNLLLoss::operator()(const Tensor& scores, const Tensor& label,
 Tensor CosineEmbeddingLoss::operator()(const Tensor& input1, const Tensor& input2,
                                        const Tensor& label, const Tensor& sample_weight,
                                        Caller from) const try {
-  const int last = normalize_axis(-1, input2.ndim(), kName);
+  const int last = locus::detail::axis_of(input2, -1, kName);
   // Scales the largest element to 1 first: the norm of x may not fit its dtype. The factor does
   // not affect the result or its gradients.
   const auto unit = [](const Tensor& x) {
