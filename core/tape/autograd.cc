@@ -81,6 +81,12 @@ void release_grad(const Tensor& x) {
       TensorImpl{view, grad.context, true, /*storage=*/nullptr, /*graph=*/nullptr}));
 }
 
+void expect_grad_req(std::string_view who, GradReq req) {
+  if (req > GradReq::null) [[unlikely]]
+    throw ValueError(who, ": grad_req ", static_cast<int>(req),
+                     "; expected GradReq::write, GradReq::add or GradReq::null");
+}
+
 void drop_grads(const Tensors& leaves) {
   std::vector<bool> written;
   for (const Tensor& x : leaves) {
@@ -128,6 +134,7 @@ void check_in_place(const std::string& who, std::span<const Ref> in, const Tenso
 
 void Tensor::attach_grad(GradReq req, Caller from) const try {
   detail::expect_tensor("attach_grad", *this);
+  autograd::expect_grad_req("attach_grad", req);
   TensorImpl& t = impl();
   if (!is_floating(t.view.meta.dtype))
     throw DTypeError("attach_grad: ", describe(*this), "; expected a floating dtype");
@@ -143,6 +150,7 @@ void Tensor::attach_grad(GradReq req, Caller from) const try {
 void Tensor::attach_grad(const Tensor& place, GradReq req, Caller from) const try {
   detail::expect_tensor("attach_grad", *this);
   detail::expect_tensor("attach_grad", place, "place");
+  autograd::expect_grad_req("attach_grad", req);
   const TensorImpl &t = impl(), &p = place.impl();
   const auto refuse = [&](const char* expected) {
     return text_of("attach_grad: ", describe(*this), ", place ", describe(place), "; expected ",

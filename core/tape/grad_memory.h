@@ -1,6 +1,8 @@
 // Changes gradients' memory and state after backward().
 #pragma once
 
+#include <string_view>
+
 #include <locus/core/tensor.h>
 
 namespace locus {
@@ -25,6 +27,9 @@ void move_grad(const Tensor& x);
 // and the next backward() starts anew: fresh gradients with GradReq::add become 0, and this
 // thread's Accumulate forgets all of them.
 void drop_grads(const Tensors& leaves);
+
+// ValueError, naming `who`, if req is no enumerator.
+void expect_grad_req(std::string_view who, GradReq req);
 
 // Internal to core: allocates the leaf's gradient if it was released.
 void hold_grad(GraphState& leaf);
