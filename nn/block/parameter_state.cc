@@ -7,6 +7,7 @@
 #include <locus/core/device.h>
 #include <locus/core/error.h>
 #include <locus/core/generator.h>
+#include <locus/core/tape/grad_memory.h>
 #include <locus/nn/block/parameter_state.h>
 #include <locus/nn/options.h>
 #include <locus/ops/compare.h>
@@ -34,6 +35,7 @@ Parameter::Parameter(std::string name, const Shape& shape, const ParameterOption
                        "; expected lengths >= 0, 0 for one that is not known yet");
   options::expect(name, "lr_mult", options.lr_mult, options::not_negative);
   options::expect(name, "wd_mult", options.wd_mult, options::not_negative);
+  autograd::expect_grad_req(text_of("Parameter '", name, "'"), options.grad_req);
   state_->name = std::move(name);
   state_->shape = shape;
   state_->options = options;
@@ -127,6 +129,7 @@ void Parameter::set_wd_mult(double v) const {
 }
 void Parameter::set_grad_req(GradReq req) const {
   State& s = state();
+  autograd::expect_grad_req(text_of("Parameter '", s.name, "'"), req);
   if (s.options.grad_req == req || !s.options.differentiable) return;
   s.options.grad_req = req;
   for (const Tensor& t : s.replicas) t.attach_grad(req);
