@@ -59,6 +59,7 @@ int64_t convolved(int64_t n, int64_t kernel, const ConvolutionAttrs& a, int i, i
 
 DType infer_convolution(std::span<const Meta> in, const ConvolutionAttrs& a, std::span<Meta> out) {
   const Meta &x = in[0], &w = in[1];
+  detail::check_activation(a.activation);
   check_ranks(x, "data", w, "weight");
   const Axes axes(x, a);
   const int64_t channels = x.shape[axes.channel];

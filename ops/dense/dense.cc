@@ -15,7 +15,8 @@ namespace locus {
 
 namespace {
 
-DType dense_infer(std::span<const Meta> in, const DenseAttrs&, std::span<Meta> out) {
+DType dense_infer(std::span<const Meta> in, const DenseAttrs& a, std::span<Meta> out) {
+  detail::check_activation(a.activation);
   const Meta &x = in[0], &w = in[1];
   if (x.rank != 2 || w.rank != 2 || x.shape[1] != w.shape[1])
     throw ShapeError("expected data (N,in) and weight (out,in) with one `in`, got data ", Shape(x),

@@ -211,6 +211,9 @@ Tensor matmul(const Tensor& a, const Tensor& b, Caller from) try {
 }
 
 void set_matmul_precision(Precision p) {
+  if (p > Precision::tf32)
+    throw ValueError("set_matmul_precision: precision ", static_cast<int>(p),
+                     "; expected Precision::f32 or Precision::tf32");
   capture::settings.store(static_cast<uint32_t>(p), std::memory_order_relaxed);
 }
 Precision matmul_precision() {
