@@ -41,6 +41,8 @@ std::vector<Pipeline::Pass> Pipeline::order(Schedule schedule, int stages, int m
     throw ValueError("Pipeline::order: ", stages, " stages, ", microbatches,
                      " microbatches; expected at least 1 stage, and 1 to ", kMostMicrobatches,
                      " microbatches");
+  options::expect_enumerator("Pipeline::order", "schedule", schedule, Schedule::one_f1b,
+                             "Schedule::gpipe or one_f1b");
   std::vector<std::vector<Pass>> rest;
   for (int s = 0; s < stages; ++s) rest.push_back(passes_of(schedule, s, stages, microbatches));
   std::vector<Pass> all;
@@ -72,8 +74,8 @@ Pipeline::Pipeline(const Stages& stages, const Contexts& contexts, const Pipelin
   if (stages_.size() != contexts.size())
     throw ValueError("Pipeline: ", stages_.size(), " stages and ", contexts.size(),
                      " contexts; expected one context per stage");
-  options::expect("Pipeline", "schedule", static_cast<int>(options.schedule),
-                  options.schedule <= Schedule::one_f1b, "Schedule::gpipe or one_f1b");
+  options::expect_enumerator("Pipeline", "schedule", options.schedule, Schedule::one_f1b,
+                             "Schedule::gpipe or one_f1b");
   order_ = order(options.schedule, this->stages(), options.microbatches);
   int layers = 0;
   for (const std::shared_ptr<Block>& stage : stages_) {

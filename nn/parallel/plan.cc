@@ -6,6 +6,7 @@
 #include <locus/core/error.h>
 #include <locus/core/group.h>
 #include <locus/core/io/atomic_file.h>
+#include <locus/nn/options.h>
 
 namespace locus::nn {
 namespace {
@@ -67,7 +68,11 @@ struct Reader {
   }
 };
 
-const char* name(Schedule s) { return s == Schedule::gpipe ? "gpipe" : "1F1B"; }
+const char* name(Schedule s) {
+  options::expect_enumerator("Plan", "schedule", s, Schedule::one_f1b,
+                             "Schedule::gpipe or one_f1b");
+  return s == Schedule::gpipe ? "gpipe" : "1F1B";
+}
 
 }  // namespace
 
@@ -164,6 +169,7 @@ std::string Plan::summary() const {
 }
 
 void Plan::check(int layers) const {
+  static_cast<void>(name(schedule));
   const bool is_cut = cut();
   std::vector<Context> seen;
   int next = 0;
