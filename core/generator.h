@@ -55,15 +55,15 @@ class [[nodiscard]] NoteDraws : NonCopyable {
  private:
   Draws* const outer_;
 };
-// A scope: the thread repeats `draws` in order. Error for more draws.
+// A scope: the thread repeats `draws` in order. Error for more draws, ValueError for a null one.
 class [[nodiscard]] RepeatDraws : NonCopyable {
  public:
   explicit RepeatDraws(const Draws& draws);
   ~RepeatDraws();
 
  private:
-  Draws* const noted_;
   const Draws* const outer_;
+  Draws* const noted_;
   const size_t outer_next_;
 };
 // Whether the thread is in a NoteDraws or RepeatDraws scope.

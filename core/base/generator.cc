@@ -19,6 +19,14 @@ thread_local Draws* noted = nullptr;
 thread_local const Draws* repeated = nullptr;
 thread_local size_t next_repeated = 0;
 
+const Draws& checked(const Draws& draws) {
+  for (size_t i = 0; i < draws.size(); ++i)
+    if (!draws[i])
+      throw ValueError("random::RepeatDraws: draw ", i, " of ", draws.size(),
+                       " is a null pointer; expected the draws of a NoteDraws");
+  return draws;
+}
+
 }  // namespace
 
 NoteDraws::NoteDraws(Draws& draws) : outer_(std::exchange(noted, &draws)) {}
@@ -28,8 +36,8 @@ NoteDraws::~NoteDraws() {
 }
 
 RepeatDraws::RepeatDraws(const Draws& draws)
-    : noted_(std::exchange(noted, nullptr)),
-      outer_(std::exchange(repeated, &draws)),
+    : outer_(std::exchange(repeated, &checked(draws))),
+      noted_(std::exchange(noted, nullptr)),
       outer_next_(std::exchange(next_repeated, 0)) {}
 RepeatDraws::~RepeatDraws() {
   noted = noted_;
