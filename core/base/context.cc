@@ -67,6 +67,7 @@ std::string to_string(Context c) {
 std::ostream& operator<<(std::ostream& os, Context c) { return os << to_string(c); }
 
 std::vector<Context> gpus(int n) {
+  if (n < 0) throw ValueError("gpus: ", n, " GPUs; expected a number >= 0");
   std::vector<Context> list;
   for (int i = 0; i < n; ++i) list.push_back(gpu(i));
   return list;
