@@ -46,13 +46,16 @@ class Key {
  public:
   Key(std::integral auto number) : number_(number) {}
   Key(std::string name) : name_(std::move(name)), is_number_(false) {}
-  Key(const char* name) : Key(std::string(name)) {}
+  Key(const char* name) : Key(std::string(checked(name))) {}
 
   bool is_number() const { return is_number_; }
   std::string text() const { return is_number_ ? std::to_string(number_) : name_; }
   friend auto operator<=>(const Key&, const Key&) = default;
 
  private:
+  static const char* checked(const char* name) {
+    return name ? name : throw ValueError("kvstore::Key: a null pointer; expected a name");
+  }
   int64_t number_ = 0;
   std::string name_;
   bool is_number_ = true;

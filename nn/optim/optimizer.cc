@@ -141,6 +141,9 @@ void Optimizer::set_learning_rate(double v) {
   if (progress_->schedule)
     throw Error(name_, ": set_learning_rate(", v,
                 "), but the schedule says what it is; take that away with set_schedule({}) first");
+  if (!group.count)
+    throw ValueError(name_,
+                     ": the group's count is a null pointer; expected the number of updates");
   expect(name_, "learning_rate", v, progress_->range);
   progress_->learning_rate = v;
 }

@@ -79,6 +79,9 @@ Pipeline::Pipeline(const Stages& stages, const Contexts& contexts, const Pipelin
   order_ = order(options.schedule, this->stages(), options.microbatches);
   int layers = 0;
   for (const std::shared_ptr<Block>& stage : stages_) {
+    if (!stage)
+      throw ValueError("Pipeline: stage ", parameters_.size(),
+                       " is a null pointer; expected a block");
     std::vector<Parameter>& here = parameters_.emplace_back();
     for (const auto& [name, p] : stage->parameters()) here.push_back(p);
     if (const Block& block = *stage; typeid(block) != typeid(Sequential)) {
