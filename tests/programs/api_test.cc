@@ -21,6 +21,9 @@ TEST(ApiContexts, AreValues) {
   EXPECT_EQ(Context::parse("cpu_pinned"), cpu_pinned());
   for (const char* bad : {"", "gpu(", "gpu(-1)", "gpu(x)", "tpu", "gpu(1)x", "gpu()"})
     EXPECT_THROW(Context::parse(bad), Error) << bad;
+  EXPECT_EQ(gpus(2), (std::vector<Context>{gpu(0), gpu(1)}));
+  EXPECT_TRUE(gpus(0).empty());
+  EXPECT_THROW(gpus(-3), ValueError);
   EXPECT_EQ(best_context(), num_gpus() > 0 ? gpu(0) : cpu(0));
   EXPECT_EQ(printed(cpu()) + printed(gpu(1)), "cpu(0)gpu(1)");
   {
