@@ -1,6 +1,7 @@
 #include <locus/ops/optim.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,11 +14,26 @@ namespace locus {
 
 namespace {
 
+// Throws unless an update by these numbers can be a number. Numbers that only the device has pass.
+void check_numbers(const auto& u) {
+  const auto expect_finite = [](const char* what, double v) {
+    if (!std::isfinite(v)) [[unlikely]]
+      throw ValueError(what, " ", v, "; expected a finite number");
+  };
+  expect_finite("lr", u.lr);
+  expect_finite("wd", u.wd);
+  expect_finite("rescale_grad", u.rescale_grad);
+  if (std::isnan(u.clip_gradient)) [[unlikely]]
+    throw ValueError("clip_gradient ", u.clip_gradient,
+                     "; expected a limit >= 0, or a negative number: no limit");
+}
+
 // Inputs are each tensor's weight, gradient and states; outputs its weight and states. Masters, if
 // any, are the last states.
 template <class R>
-DType infer_update(std::span<const Meta> in, const Live<typename R::Numbers>&,
+DType infer_update(std::span<const Meta> in, const Live<typename R::Numbers>& numbers,
                    std::span<Meta> out) {
+  if (!numbers.at) check_numbers(numbers.value);
   const size_t n = in.size() > out.size() ? in.size() - out.size() : 0,
                kinds = n ? in.size() / n : 0;
   const bool masters = kinds == R::kStates + 3;
