@@ -97,6 +97,8 @@ Measure TopKAccuracy::measure(const Tensor& labels, const Tensor& preds) const {
 }
 
 Measure BinaryMetric::measure(const Tensor& labels, const Tensor& preds) const {
+  if (preds.ndim() != 2 || preds.shape()[1] != 2)
+    misfit(name(), labels, preds, "preds (N, 2) and N labels: this metric is of two classes");
   const Tensor positive = predicted(name(), labels, preds) == 1;
   const Tensor ids = whole(labels).reshape({labels.size()});
   const Tensor counts = confusion(cast(positive, i32), cast(ids == 1, i32), 2);
