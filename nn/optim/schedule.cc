@@ -12,7 +12,7 @@ namespace {
 
 using options::expect, options::not_negative, options::share;
 
-// Warm-up, then `after`.
+// Warm-up, then `after`. The returned function refuses a negative number of updates.
 template <class Options>
 LRScheduler warmed_up(const char* who, const Options& o, LRScheduler after) {
   expect(who, "base_lr", o.base_lr, not_negative);
@@ -21,11 +21,11 @@ LRScheduler warmed_up(const char* who, const Options& o, LRScheduler after) {
          o.warmup_begin_lr >= 0 && o.warmup_begin_lr <= o.base_lr, "0 to base_lr ", o.base_lr);
   options::expect_enumerator(who, "warmup_mode", o.warmup_mode, WarmupMode::constant,
                              "WarmupMode::linear or WarmupMode::constant");
-  if (o.warmup_steps == 0) return after;
-  return [steps = o.warmup_steps, begin = o.warmup_begin_lr,
+  return [who, steps = o.warmup_steps, begin = o.warmup_begin_lr,
           rise = o.warmup_mode == WarmupMode::linear ? o.base_lr - o.warmup_begin_lr : 0,
           after = std::move(after)](int64_t n) {
     if (n >= steps) return after(n);
+    expect(who, "num_update", n, n >= 0, "a number >= 0");
     return begin + rise * static_cast<double>(n) / static_cast<double>(steps);
   };
 }
