@@ -186,6 +186,17 @@ TEST(BinaryMetrics, AverageUpdatesOrCountThemTogether) {
   EXPECT_THROW(none.update(array({0, 1}), ones({3, 2})), ShapeError);
 }
 
+TEST(BinaryMetrics, RefuseScoresOfAnotherNumberOfClasses) {
+  metric::F1 f1;
+  metric::MCC mcc;
+  for (metric::EvalMetric* m : {(metric::EvalMetric*)&f1, (metric::EvalMetric*)&mcc})
+    for (const int64_t classes : {1, 3})
+      EXPECT_THAT(test::message_of<ShapeError>([&] {
+                    m->update(array({0, 1}), ones({2, classes}));
+                  }),
+                  testing::HasSubstr("expected preds (N, 2) and N labels"));
+}
+
 TEST(PCC, IsMccForAnyNumberOfClasses) {
   for (Context c : test::contexts()) {
     metric::PCC two;

@@ -73,5 +73,18 @@ TEST(Schedule, RefusesOptionsOutOfRangeByName) {
   named("warmup_begin_lr -1", [] { ConstantScheduler({.warmup_begin_lr = -1}); });
 }
 
+TEST(Schedules, RefuseANegativeNumberOfUpdates) {
+  for (const int64_t warmup : {0, 3})
+    for (const LRScheduler& schedule : {FactorScheduler({.step = 2, .warmup_steps = warmup}),
+                                        MultiFactorScheduler({.step = {2}, .warmup_steps = warmup}),
+                                        PolyScheduler({.max_update = 5, .warmup_steps = warmup}),
+                                        CosineScheduler({.max_update = 5, .warmup_steps = warmup}),
+                                        ConstantScheduler({.warmup_steps = warmup})}) {
+      EXPECT_NO_THROW(schedule(0));
+      EXPECT_THAT(test::message_of<ValueError>([&] { schedule(-1); }),
+                  HasSubstr("Scheduler: num_update -1; expected a number >= 0"));
+    }
+}
+
 }  // namespace
 }  // namespace locus::optim
