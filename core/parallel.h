@@ -25,6 +25,8 @@ namespace locus {
 //   - Throws Error inside f, except for the thread's own context, and inside autograd::recompute().
 //   - Throws CaptureError during recording.
 void parallel(const Contexts& contexts, const std::function<void(int)>& f);
+// Throws what parallel() on these contexts would throw before it calls f.
+void expect_parallel(const Contexts& contexts);
 
 // For the framework's own steps after parallel(), which need no scopes of the caller. Runs f(i) on
 // the threads of parallel() if all are awake, which keeps the work of a context on one CPU core.

@@ -186,8 +186,7 @@ class WorksFor : NonCopyable {
 
 }  // namespace
 
-void parallel(const Contexts& contexts, const std::function<void(int)>& f) {
-  if (!f) throw ValueError("parallel: the function is empty");
+void expect_parallel(const Contexts& contexts) {
   capture::check("parallel",
                  "the work of other threads is not recorded; call the function that is "
                  "compiled inside of it, one per context");
@@ -196,6 +195,15 @@ void parallel(const Contexts& contexts, const std::function<void(int)>& f) {
         "parallel: called by a function that recompute() runs, whose second run would draw other "
         "random numbers on other threads; call recompute() inside of parallel(), one per context");
   for (const Context c : contexts) device(c);  // DeviceError if there is none
+  if (works_for && (contexts.size() > 1 || contexts.list()[0] != *works_for))
+    throw Error("parallel: called on the thread of ", *works_for,
+                "; another context would wait for this thread forever; expected this context "
+                "alone");
+}
+
+void parallel(const Contexts& contexts, const std::function<void(int)>& f) {
+  if (!f) throw ValueError("parallel: the function is empty");
+  expect_parallel(contexts);
   const bool records = autograd::is_recording(), trains = autograd::is_training();
   const std::optional<DType> mixed = amp::dtype();
   autograd::Accumulate* const accumulate = autograd::Accumulate::here();
@@ -221,10 +229,6 @@ void parallel(const Contexts& contexts, const std::function<void(int)>& f) {
       random::reserve(1);
   };
   if (works_for) {
-    if (contexts.size() > 1 || contexts.list()[0] != *works_for)
-      throw Error(
-          "parallel: called on the thread of ", *works_for,
-          "; another context would wait for this thread forever; expected this context alone");
     FirstFailure failure;
     failure.run([&] { run_as(0); });
     go_on();
