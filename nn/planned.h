@@ -30,8 +30,8 @@ namespace locus::nn {
 //   row           RowParallelDense
 //   row_of_whole  RowParallelDense without input_is_parallel
 enum class CutAs : uint8_t { each, column, gathered, row, row_of_whole };
-// The choice for each of the layers `first` to `last`, both included. ValueError if a layer cannot
-// be cut, or if none of the layers is a Dense.
+// The choice for each of the layers `first` to `last`, both included. ValueError if a layer does
+// not exist or cannot be cut, or if none of the layers is a Dense.
 std::vector<CutAs> cut_as(const Sequential& layers, int first, int last);
 
 class Planned : public Block {

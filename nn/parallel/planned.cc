@@ -100,6 +100,9 @@ Sequential cut(const Sequential& layers, const Plan::Stage& s) {
 }  // namespace
 
 std::vector<CutAs> cut_as(const Sequential& layers, int first, int last) {
+  if (first < 0 || last < first || last >= layers.size())
+    throw ValueError("cut_as: layers ", first, " to ", last, " of a network of ", layers.size(),
+                     " layers; expected 0 <= first <= last < ", layers.size());
   std::vector<CutAs> ways;
   bool flat = false;  // after a Dense that flattens
   // Whether Dense d, layer i, can be the column of a later row.
