@@ -113,6 +113,8 @@ class Pipeline : public Block {
  private:
   friend class Planned;  // checks all its pipelines before it runs one
   struct Step;
+  // Throws unless p has a replica on c, or will have one.
+  static void check_place(const char* who, size_t stage, Context c, const Parameter& p);
   void check_stages() const;
   void drop_grads() const;
   Tensor run(const Tensor& data, const Tensor& label, const LossFunction& loss_fn, Caller);

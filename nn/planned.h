@@ -44,8 +44,7 @@ class Planned : public Block {
   // are on the last stage's first context. data and label may be on any contexts. Each replica
   // computes one part of the batch.
   // Errors: those of Pipeline::forward_backward. ValueError for fewer samples than replicas times
-  // microbatches. If a stage is cut, parameters are not checked before anything is computed: a
-  // parameter without values throws Error where it is used.
+  // microbatches.
   Tensor forward_backward(const Tensor& data, const Tensor& label, const LossFunction& loss_fn,
                           Caller = Caller::here());
   // Predictions, computed by the first replica: the first context of each stage, and all contexts
@@ -63,6 +62,8 @@ class Planned : public Block {
   std::string repr() const override;
 
  private:
+  void check_stages() const;
+  bool on_threads() const;
   Tensor run(const Tensor& data, const Tensor& label, const LossFunction& loss_fn, Caller);
   Contexts home(const Parameter& p) const override;
 
@@ -88,8 +89,8 @@ class Planned : public Block {
 //     every call with one replica, and for every call if a stage is cut.
 //   - With several threads, Dropout draws separate numbers for each replica (core/generator.h). A
 //     compiled step draws other numbers.
-//   - Inside parallel() or recompute(), forward_backward() with several replicas throws Error, and
-//     gradients are dropped as after an error while computing.
+//   - With several replicas, forward_backward() throws Error inside parallel() and recompute(),
+//     before it computes anything.
 
 // After an error while forward_backward() computes
 //   - If one replica throws, the others finish their work. If several throw, the exception of the

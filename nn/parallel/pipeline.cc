@@ -126,15 +126,17 @@ Contexts Pipeline::home(const Parameter& p) const {
   return Block::home(p);
 }
 
+void Pipeline::check_place(const char* who, size_t stage, Context c, const Parameter& p) {
+  const std::vector<Context> where = p.list_ctx();
+  if (std::ranges::find(where, c) == where.end())
+    throw ContextMismatch(who, ": stage ", stage, " computes on ", c, ", but its parameter '",
+                          p.name(), "' is on [", listed(where),
+                          "]; expected it there, too: reset_ctx() takes all its contexts");
+}
+
 void Pipeline::check_stages() const {
   for (size_t s = 0; s < stages_.size(); ++s)
-    for (const Parameter& p : parameters_[s]) {
-      const std::vector<Context> where = p.list_ctx();
-      if (std::ranges::find(where, contexts_.list()[s]) != where.end()) continue;
-      throw ContextMismatch("Pipeline: stage ", s, " computes on ", contexts_.list()[s],
-                            ", but its parameter '", p.name(), "' is on [", listed(where),
-                            "]; pipe.initialize() puts it there, unless two stages share it");
-    }
+    for (const Parameter& p : parameters_[s]) check_place("Pipeline", s, contexts_.list()[s], p);
 }
 
 Tensor Pipeline::forward(const Tensor& x) {

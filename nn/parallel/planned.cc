@@ -199,7 +199,7 @@ Tensor Planned::forward_backward(const Tensor& data, const Tensor& label,
         "Planned: a plan with ", pipelines_.size(),
         " replicas, and a layer that needs all replicas' batches, such as SyncBatchNorm; expected "
         "BatchNorm, a plan without replicas, or the network without a plan: net.on_replicas(xs)");
-  for (const Pipeline& p : pipelines_) p.check_stages();
+  check_stages();
   try {
     return run(data, label, loss_fn, from);
   } catch (...) {  // other replicas may have written gradients
@@ -211,6 +211,21 @@ Tensor Planned::forward_backward(const Tensor& data, const Tensor& label,
 } catch (const Error&) {
   rethrow_at(from);
 }
+
+// Throws what would stop run() in any case, before a gradient is lost.
+void Planned::check_stages() const {
+  for (const Pipeline& p : pipelines_) p.check_stages();
+  for (size_t s = 0; pipelines_.empty() && s < stages_.size(); ++s)
+    for (const auto& [name, p] : stages_[s].parameters())
+      if (plan_.stages[s].cut)
+        static_cast<void>(p.list_ctx());  // parts stay on their contexts
+      else
+        Pipeline::check_place("Planned", s, plan_.stages[s].contexts[0], p);
+  if (on_threads()) expect_parallel(plan_.stages[0].contexts);
+}
+
+// While a call is recorded, the calling thread does all work.
+bool Planned::on_threads() const { return pipelines_.size() > 1 && !capture::active(); }
 
 Tensor Planned::run(const Tensor& data, const Tensor& label, const LossFunction& loss_fn,
                     Caller from) {
@@ -235,7 +250,7 @@ Tensor Planned::run(const Tensor& data, const Tensor& label, const LossFunction&
     };
     losses[r] = pipelines_[r].run(mine(data), mine(label), loss_fn, from);
   };
-  if (replicas > 1 && !capture::active()) {
+  if (on_threads()) {
     parallel(plan_.stages[0].contexts, run_one);
   } else {
     for (size_t r = 0; r < replicas; ++r) run_one(static_cast<int>(r));
