@@ -4,6 +4,8 @@
 #include <locus/nn/planned.h>
 
 #include <locus/core/generator.h>
+#include <locus/core/parallel.h>
+#include <locus/core/recompute.h>
 #include <locus/nn/layers.h>
 #include <locus/nn/loss.h>
 #include <locus/nn/norm_layers.h>
@@ -263,6 +265,62 @@ TEST(Planned, AStageThatIsElsewhereIsNamedBeforeAnythingRuns) {
   EXPECT_THAT(message_of<ContextMismatch>([&] { net.forward_backward(x, y, counting); }),
               HasSubstr("computes on cpu(3), but its parameter '3.weight' is on [cpu(1)]"));
   EXPECT_EQ(called, 0);
+}
+
+// forward_backward() throws and leaves the gradients of an earlier call fresh.
+std::string refused_without_loss(const Planned& net, const auto& call) {
+  const std::string text = message_of<Error>(call);
+  for (const auto& [name, p] : net.parameters())
+    for (const Tensor& t : p.list_data()) EXPECT_TRUE(autograd::fresh_grad(t)) << name;
+  return text;
+}
+
+TEST(Planned, InsideParallelOrRecomputeNoGradientIsLost) {
+  Planned net(make_net(f32), Plan::parse("plan-1\nlayers 0-3 on cpu(0), cpu(1)"));
+  net.initialize(init::Xavier());
+  const Tensor x = ones({8, 12}), y = zeros({8}, {cpu(), i32});
+  net.forward_backward(x, y, loss);
+  EXPECT_THAT(refused_without_loss(
+                  net, [&] { parallel(cpu(0), [&](int) { net.forward_backward(x, y, loss); }); }),
+              HasSubstr("parallel: called on the thread of cpu(0)"));
+  const autograd::Record record;
+  EXPECT_THAT(refused_without_loss(net,
+                                   [&] {
+                                     autograd::recompute(
+                                         [&](const Tensors&) {
+                                           return Tensors{net.forward_backward(x, y, loss)};
+                                         },
+                                         {x}, {});
+                                   }),
+              HasSubstr("parallel: called by a function that recompute() runs"));
+}
+
+TEST(Planned, WithACutAParameterThatIsElsewhereIsNamedBeforeAnythingRuns) {
+  Planned net(make_net(f32), Plan::parse("plan-1\nlayers 0 on cpu(2)\n"
+                                         "layers 1-3 cut over cpu(0), cpu(1)"));
+  const Tensor x = ones({8, 12}), y = zeros({8}, {cpu(), i32});
+  EXPECT_THAT(message_of<Error>([&] { net.forward_backward(x, y, loss); }),
+              HasSubstr("has not been initialized"));
+  net.initialize(init::Xavier());
+  net.forward_backward(x, y, loss);
+  net.parameter("0.bias").set_grad_req(GradReq::null);
+  net.parameter("0.bias").reset_ctx(cpu(0));
+  int called = 0;
+  const auto counting = [&](const Tensor& out, const Tensor& label) {
+    ++called;
+    return loss(out, label);
+  };
+  EXPECT_THAT(message_of<ContextMismatch>([&] { net.forward_backward(x, y, counting); }),
+              HasSubstr("computes on cpu(2), but its parameter '0.bias' is on [cpu(0)]"));
+  EXPECT_EQ(called, 0);
+  EXPECT_TRUE(autograd::fresh_grad(net.parameter("1.weight.0").data()));
+}
+
+TEST(Planned, LayersThatDoNotExistCannotBeCut) {
+  const nn::Sequential net = make_net(f32);
+  for (const auto& [first, last] : {std::pair(-1, 0), {0, 4}, {2, 1}})
+    EXPECT_THAT(message_of<ValueError>([&] { nn::cut_as(net, first, last); }),
+                HasSubstr(text_of("cut_as: layers ", first, " to ", last, " of a network of 4")));
 }
 
 TEST(Planned, BadBatchesAreNamedBeforeAnythingRuns) {
