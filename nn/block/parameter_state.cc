@@ -141,8 +141,12 @@ void Parameter::initialize(const init::Initializer& global, const Contexts& aske
   State& s = state();
   const Contexts contexts = s.whole ? Contexts(s.whole->context(s.index)) : asked;
   if ((initialized() || deferred()) && !options.force_reinit) {
-    std::clog << "Parameter '" << s.name
-              << "' is already initialized, ignoring. Set force_reinit to re-initialize.\n";
+    std::clog << "Parameter '" << s.name << "' is already initialized, ignoring. "
+              << (s.contexts == contexts.list()
+                      ? ""
+                      : text_of("It stays on [", listed(s.contexts), "], not on [",
+                                listed(contexts), "]: reset_ctx moves it. "))
+              << "Set force_reinit to re-initialize.\n";
     if (s.whole) s.whole->forget();
     return;
   }
@@ -240,11 +244,14 @@ void Parameter::refuse(std::optional<Context> c) const {
   const State& s = state();
   const CreationLock look(s.ready);
   const std::string who = text_of("Parameter '", s.name, "' ");
+  const Context wanted = c ? *c : current_context();
   if (!s.replicas.empty())
-    throw ContextMismatch(who, "was not initialized on context ", c ? *c : current_context(),
-                          ". It was only initialized on [", listed(s.contexts),
-                          "]. Move the input there with as_in_context, or the network with "
-                          "reset_ctx.");
+    throw ContextMismatch(who, "was not initialized on context ", wanted,
+                          ". It was only initialized on [", listed(s.contexts), "]. To compute on ",
+                          wanted,
+                          ", move the network there with reset_ctx "
+                          "(initialize() again moves nothing). Or move the input to ",
+                          s.contexts[0], " with as_in_context.");
   if (s.pending)
     throw Error(who,
                 "has not been initialized yet because initialization was deferred. Actual "
