@@ -15,6 +15,7 @@ namespace locus {
 namespace {
 
 using nn::Parameter;
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using Values = std::vector<double>;
@@ -150,6 +151,15 @@ TEST(Parameter, InitializingAgainNeedsForce) {
   EXPECT_EQ(test::values(p.data()), (Values{1, 1}));
   p.initialize(init::Constant(2), cpu(), {.force_reinit = true});
   EXPECT_EQ(test::values(p.data()), (Values{2, 2}));
+
+  testing::internal::CaptureStderr();
+  p.initialize(init::Constant(3), cpu(1));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("It stays on [cpu(0)], not on [cpu(1)]: reset_ctx moves it."));
+  EXPECT_THAT(test::message_of<ContextMismatch>([&] { p.data(cpu(1)); }),
+              AllOf(HasSubstr("was not initialized on context cpu(1)"),
+                    HasSubstr("To compute on cpu(1), move the network there with reset_ctx"),
+                    HasSubstr("Or move the input to cpu(0) with as_in_context.")));
 
   Parameter deferred("weight", {2, 0});
   deferred.initialize(init::Constant(1), cpu());
