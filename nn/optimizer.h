@@ -52,7 +52,7 @@ class Optimizer {
   };
   // Errors and files contain `name`. ValueError for a learning rate outside of `rates`.
   Optimizer(std::string name, const Common& common,
-            const options::Range& rates = options::not_negative);
+            const options::Range& rates = options::not_negative, Caller = Caller::here());
   // A copy has its own counts and learning rate.
   Optimizer(const Optimizer& other);
   Optimizer& operator=(const Optimizer& other);  // compiled functions record again
@@ -143,13 +143,13 @@ struct SGDOptions {
 };
 // sgd_update, with momentum sgd_mom_update.
 struct SGD : Optimizer {
-  explicit SGD(const SGDOptions& options = {});
+  explicit SGD(const SGDOptions& options = {}, Caller = Caller::here());
 };
 
 // Nesterov's accelerated gradient: nag_mom_update, without momentum sgd_update.
 using NAGOptions = SGDOptions;
 struct NAG : Optimizer {
-  explicit NAG(const NAGOptions& options = {});
+  explicit NAG(const NAGOptions& options = {}, Caller = Caller::here());
 };
 
 struct AdamOptions {
@@ -159,7 +159,7 @@ struct AdamOptions {
 };
 // adam_update with lr sqrt(1 - beta2^t) / (1 - beta1^t).
 struct Adam : Optimizer {
-  explicit Adam(const AdamOptions& options = {});
+  explicit Adam(const AdamOptions& options = {}, Caller = Caller::here());
 };
 
 struct AdamWOptions {
@@ -171,7 +171,7 @@ struct AdamWOptions {
 // adamw_update with Adam's corrections (MXNet 2.x; 1.x has none). PyTorch differs only in epsilon:
 // it adds epsilon to the corrected root.
 struct AdamW : Optimizer {
-  explicit AdamW(const AdamWOptions& options = {});
+  explicit AdamW(const AdamWOptions& options = {}, Caller = Caller::here());
 };
 
 struct AdamaxOptions {
@@ -181,7 +181,7 @@ struct AdamaxOptions {
 };
 // adamax_update with lr / (1 - beta1^t).
 struct Adamax : Optimizer {
-  explicit Adamax(const AdamaxOptions& options = {});
+  explicit Adamax(const AdamaxOptions& options = {}, Caller = Caller::here());
 };
 
 struct NadamOptions {
@@ -194,7 +194,7 @@ struct NadamOptions {
 // Each parameter has its own product of momenta. MXNet has one product, which each parameter's
 // update multiplies.
 struct Nadam : Optimizer {
-  explicit Nadam(const NadamOptions& options = {});
+  explicit Nadam(const NadamOptions& options = {}, Caller = Caller::here());
 };
 
 struct RMSPropOptions {
@@ -205,7 +205,7 @@ struct RMSPropOptions {
 };
 // rmsprop_update, centered rmspropalex_update.
 struct RMSProp : Optimizer {
-  explicit RMSProp(const RMSPropOptions& options = {});
+  explicit RMSProp(const RMSPropOptions& options = {}, Caller = Caller::here());
 };
 
 struct AdaGradOptions {
@@ -214,7 +214,7 @@ struct AdaGradOptions {
   bool multi_precision = false;
 };
 struct AdaGrad : Optimizer {
-  explicit AdaGrad(const AdaGradOptions& options = {});
+  explicit AdaGrad(const AdaGradOptions& options = {}, Caller = Caller::here());
 };
 
 struct AdaDeltaOptions {
@@ -223,7 +223,7 @@ struct AdaDeltaOptions {
   bool multi_precision = false;
 };
 struct AdaDelta : Optimizer {
-  explicit AdaDelta(const AdaDeltaOptions& options = {});
+  explicit AdaDelta(const AdaDeltaOptions& options = {}, Caller = Caller::here());
 };
 
 struct FtrlOptions {
@@ -232,7 +232,7 @@ struct FtrlOptions {
   bool multi_precision = false;
 };
 struct Ftrl : Optimizer {
-  explicit Ftrl(const FtrlOptions& options = {});
+  explicit Ftrl(const FtrlOptions& options = {}, Caller = Caller::here());
 };
 
 struct SignumOptions {
@@ -242,7 +242,7 @@ struct SignumOptions {
 };
 // signum_update, without momentum signsgd_update (which has no wd_lh).
 struct Signum : Optimizer {
-  explicit Signum(const SignumOptions& options = {});
+  explicit Signum(const SignumOptions& options = {}, Caller = Caller::here());
 };
 
 struct LionOptions {
@@ -251,7 +251,7 @@ struct LionOptions {
   bool multi_precision = false;
 };
 struct Lion : Optimizer {
-  explicit Lion(const LionOptions& options = {});
+  explicit Lion(const LionOptions& options = {}, Caller = Caller::here());
 };
 
 struct LAMBOptions {
@@ -262,7 +262,7 @@ struct LAMBOptions {
   bool multi_precision = false;
 };
 struct LAMB : Optimizer {
-  explicit LAMB(const LAMBOptions& options = {});
+  explicit LAMB(const LAMBOptions& options = {}, Caller = Caller::here());
 };
 
 struct LARSOptions {
@@ -271,7 +271,7 @@ struct LARSOptions {
   bool multi_precision = false;
 };
 struct LARS : Optimizer {
-  explicit LARS(const LARSOptions& options = {});
+  explicit LARS(const LARSOptions& options = {}, Caller = Caller::here());
 };
 
 // Creates one of the optimizers above. `name` is MXNet's name or the class's name, in any case of
@@ -279,14 +279,15 @@ struct LARS : Optimizer {
 //   create("sgd", {{"learning_rate", .1}, {"momentum", .9}, {"multi_precision", true}})
 // For an unknown name or option, a ValueError lists the known ones.
 using OptionValues = std::map<std::string, double, std::less<>>;
-std::shared_ptr<Optimizer> create(std::string_view name, const OptionValues& options = {});
+std::shared_ptr<Optimizer> create(std::string_view name, const OptionValues& options = {},
+                                  Caller = Caller::here());
 
 // --- Details ---
 
 // To add an optimizer to this library
 //   - add an op (ops/optim.h)
 //   - add here a class and its options
-//   - add to optimizer.cc the ranges of the options, the op's numbers, and the name
+//   - add to rules.cc the ranges of the options, the op's numbers, and the name
 
 // To add an optimizer elsewhere
 //   - Derive from Optimizer. In the constructor call use(), or override state_names(),

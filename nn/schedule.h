@@ -14,6 +14,8 @@
 #include <functional>
 #include <vector>
 
+#include <locus/core/caller.h>
+
 namespace locus::optim {
 
 using LRScheduler = std::function<double(int64_t num_update)>;
@@ -29,7 +31,7 @@ struct FactorSchedulerOptions {
   double warmup_begin_lr = 0;
   WarmupMode warmup_mode = WarmupMode::linear;
 };
-LRScheduler FactorScheduler(const FactorSchedulerOptions&);
+LRScheduler FactorScheduler(const FactorSchedulerOptions&, Caller = Caller::here());
 
 // base_lr factor^k, if k entries of `step` are below num_update.
 struct MultiFactorSchedulerOptions {
@@ -40,7 +42,7 @@ struct MultiFactorSchedulerOptions {
   double warmup_begin_lr = 0;
   WarmupMode warmup_mode = WarmupMode::linear;
 };
-LRScheduler MultiFactorScheduler(const MultiFactorSchedulerOptions&);
+LRScheduler MultiFactorScheduler(const MultiFactorSchedulerOptions&, Caller = Caller::here());
 
 // final_lr + (base_lr - final_lr) (1 - t)^pwr. t rises from 0 at warmup_steps to 1 at max_update,
 // and stays 1.
@@ -51,7 +53,7 @@ struct PolySchedulerOptions {
   double warmup_begin_lr = 0;
   WarmupMode warmup_mode = WarmupMode::linear;
 };
-LRScheduler PolyScheduler(const PolySchedulerOptions&);
+LRScheduler PolyScheduler(const PolySchedulerOptions&, Caller = Caller::here());
 
 // final_lr + (base_lr - final_lr) (1 + cos(pi t)) / 2, with the same t.
 struct CosineSchedulerOptions {
@@ -61,7 +63,7 @@ struct CosineSchedulerOptions {
   double warmup_begin_lr = 0;
   WarmupMode warmup_mode = WarmupMode::linear;
 };
-LRScheduler CosineScheduler(const CosineSchedulerOptions&);
+LRScheduler CosineScheduler(const CosineSchedulerOptions&, Caller = Caller::here());
 
 // base_lr, after warm-up.
 struct ConstantSchedulerOptions {
@@ -70,6 +72,6 @@ struct ConstantSchedulerOptions {
   double warmup_begin_lr = 0;
   WarmupMode warmup_mode = WarmupMode::linear;
 };
-LRScheduler ConstantScheduler(const ConstantSchedulerOptions&);
+LRScheduler ConstantScheduler(const ConstantSchedulerOptions&, Caller = Caller::here());
 
 }  // namespace locus::optim

@@ -5,6 +5,7 @@
 #include <numbers>
 #include <utility>
 
+#include <locus/core/base/at_line.h>
 #include <locus/nn/options.h>
 
 namespace locus::optim {
@@ -24,8 +25,8 @@ LRScheduler warmed_up(const char* who, const Options& o, LRScheduler after) {
   return [who, steps = o.warmup_steps, begin = o.warmup_begin_lr,
           rise = o.warmup_mode == WarmupMode::linear ? o.base_lr - o.warmup_begin_lr : 0,
           after = std::move(after)](int64_t n) {
-    if (n >= steps) return after(n);
     expect(who, "num_update", n, n >= 0, "a number >= 0");
+    if (n >= steps) return after(n);
     return begin + rise * static_cast<double>(n) / static_cast<double>(steps);
   };
 }
@@ -45,7 +46,7 @@ LRScheduler falling(const char* who, const Options& o, std::function<double(doub
 
 }  // namespace
 
-LRScheduler FactorScheduler(const FactorSchedulerOptions& o) {
+LRScheduler FactorScheduler(const FactorSchedulerOptions& o, Caller from) try {
   constexpr const char* kWho = "FactorScheduler";
   expect(kWho, "step", o.step, options::count);
   expect(kWho, "factor", o.factor, share);
@@ -55,9 +56,11 @@ LRScheduler FactorScheduler(const FactorSchedulerOptions& o) {
     if (k == 0) return o.base_lr;
     return std::max(o.base_lr * std::pow(o.factor, static_cast<double>(k)), o.stop_factor_lr);
   });
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-LRScheduler MultiFactorScheduler(const MultiFactorSchedulerOptions& o) {
+LRScheduler MultiFactorScheduler(const MultiFactorSchedulerOptions& o, Caller from) try {
   constexpr const char* kWho = "MultiFactorScheduler";
   expect(kWho, "step", "{}", !o.step.empty(), "at least one number");
   for (size_t i = 0; i < o.step.size(); ++i)
@@ -68,20 +71,28 @@ LRScheduler MultiFactorScheduler(const MultiFactorSchedulerOptions& o) {
     const auto k = std::ranges::lower_bound(o.step, n) - o.step.begin();
     return o.base_lr * std::pow(o.factor, static_cast<double>(k));
   });
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-LRScheduler PolyScheduler(const PolySchedulerOptions& o) {
+LRScheduler PolyScheduler(const PolySchedulerOptions& o, Caller from) try {
   expect("PolyScheduler", "pwr", o.pwr, not_negative);
   return falling("PolyScheduler", o, [pwr = o.pwr](double t) { return std::pow(1 - t, pwr); });
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-LRScheduler CosineScheduler(const CosineSchedulerOptions& o) {
+LRScheduler CosineScheduler(const CosineSchedulerOptions& o, Caller from) try {
   return falling("CosineScheduler", o,
                  [](double t) { return (1 + std::cos(std::numbers::pi * t)) / 2; });
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
-LRScheduler ConstantScheduler(const ConstantSchedulerOptions& o) {
+LRScheduler ConstantScheduler(const ConstantSchedulerOptions& o, Caller from) try {
   return warmed_up("ConstantScheduler", o, [base = o.base_lr](int64_t) { return base; });
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 }  // namespace locus::optim
