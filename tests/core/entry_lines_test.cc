@@ -1,4 +1,6 @@
 // Errors of calls that compute, copy or wait name the caller's line.
+#include <cmath>
+
 #include <locus/core/autograd.h>
 #include <locus/nn/block.h>
 #include <locus/nn/checkpoint.h>
@@ -62,6 +64,31 @@ TEST_F(EntryLines, OfTrainers) {
   EXPECT_NAMES_ITS_LINE(trainer.set_learning_rate(.1));
   EXPECT_NAMES_ITS_LINE(trainer.set_schedule({}));
   EXPECT_NAMES_ITS_LINE(trainer.states());
+}
+
+TEST_F(EntryLines, OfOptimizersAndSchedules) {
+  using namespace optim;
+  EXPECT_NAMES_ITS_LINE(SGD({.learning_rate = -1}));
+  EXPECT_NAMES_ITS_LINE(NAG({.momentum = 1}));
+  EXPECT_NAMES_ITS_LINE(Adam({.learning_rate = NAN}));
+  EXPECT_NAMES_ITS_LINE(AdamW({.beta1 = 2}));
+  EXPECT_NAMES_ITS_LINE(Adamax({.beta2 = 2}));
+  EXPECT_NAMES_ITS_LINE(Nadam({.schedule_decay = -1}));
+  EXPECT_NAMES_ITS_LINE(RMSProp({.gamma1 = 2}));
+  EXPECT_NAMES_ITS_LINE(AdaGrad({.epsilon = -1}));
+  EXPECT_NAMES_ITS_LINE(AdaDelta({.rho = 2}));
+  EXPECT_NAMES_ITS_LINE(Ftrl({.learning_rate = 0}));
+  EXPECT_NAMES_ITS_LINE(Signum({.momentum = 0, .wd_lh = 1}));
+  EXPECT_NAMES_ITS_LINE(Lion({.wd = -1}));
+  EXPECT_NAMES_ITS_LINE(LAMB({.lower_bound = 2, .upper_bound = 1}));
+  EXPECT_NAMES_ITS_LINE(LARS({.eta = -1}));
+  EXPECT_NAMES_ITS_LINE(optim::create("sgd", {{"momentum", 1}}));
+  EXPECT_NAMES_ITS_LINE(optim::create("sdg"));
+  EXPECT_NAMES_ITS_LINE(FactorScheduler({.step = 0}));
+  EXPECT_NAMES_ITS_LINE(MultiFactorScheduler({}));
+  EXPECT_NAMES_ITS_LINE(PolyScheduler({.pwr = -1}));
+  EXPECT_NAMES_ITS_LINE(CosineScheduler({.max_update = 0}));
+  EXPECT_NAMES_ITS_LINE(ConstantScheduler({.base_lr = -1}));
 }
 
 TEST_F(EntryLines, OfParametersAndTheirGradients) {
