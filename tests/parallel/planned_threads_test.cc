@@ -7,8 +7,6 @@
 #include <thread>
 
 #include <locus/core/autograd.h>
-#include <locus/core/parallel.h>
-#include <locus/core/recompute.h>
 #include <locus/core/stream.h>
 #include <locus/nn/layers.h>
 #include <locus/nn/loss.h>
@@ -125,47 +123,6 @@ TEST_F(PlannedThreads, AnErrorOfOneReplicaLeavesAllGradientsStaleAndSumsZero) {
   }
   net.forward_backward(x_, y_, loss_);
   trainer.step(4);
-}
-
-TEST_F(PlannedThreads, ReplicasInsideParallelOrRecomputeAreRefusedAndDropGradients) {
-  Planned net = made(kTwo);
-  const Tensor w = net.parameter("0.weight").data(cpu(0));
-  const auto refused = [&](const auto& call) {
-    net.forward_backward(x_, y_, loss_);
-    EXPECT_TRUE(autograd::fresh_grad(w));
-    EXPECT_THAT(message_of<Error>([&] { call([&] { net.forward_backward(x_, y_, loss_); }); }),
-                HasSubstr("parallel: called"));
-    EXPECT_FALSE(autograd::fresh_grad(w));
-  };
-  refused([](const auto& f) { parallel({cpu(0), cpu(1)}, [&](int) { f(); }); });
-  refused([](const auto& f) {
-    const Tensor in = ones({1});
-    in.attach_grad();
-    const autograd::Record record;
-    autograd::recompute(
-        [&](const Tensors& given) {
-          f();
-          return given;
-        },
-        {in}, {});
-  });
-}
-
-TEST_F(PlannedThreads, ACutParameterWithoutValuesThrowsWhereItIsUsedAndDropsGradients) {
-  nn::Sequential layers;
-  layers.add(nn::Dense(4, {}, {.in_units = 3}), nn::Dense(2, {}, {.in_units = 4}));
-  Planned net(layers, Plan::parse("plan-1\nlayers 0 on cpu(0)\nlayers 1 cut over cpu(0), cpu(1)"));
-  layers[0].initialize(init::One());
-  const Tensor w = layers.parameter("0.weight").data();
-  {
-    const autograd::Record record;
-    (w * 2).backward();
-  }
-  EXPECT_TRUE(autograd::fresh_grad(w));
-  EXPECT_THAT(message_of<Error>([&] { net.forward_backward(x_, y_, noting()); }),
-              HasSubstr("has not been initialized"));
-  EXPECT_TRUE(seen().empty());
-  EXPECT_FALSE(autograd::fresh_grad(w));
 }
 
 }  // namespace
