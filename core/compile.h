@@ -37,14 +37,14 @@ struct CompiledCall {
   // have ended. Calls of a branch run in order; branches run in parallel.
   int segment = 0, branch = 0;
   bool graph = false;  // whether the segment is one CUDA graph
-  double us = 0;       // shortest of a few runs; calls that wait for each other run together
+  double us = 0;  // shortest of a few runs; kernels of one collective are run and timed together
 };
 
 // A call copies its inputs to buffers, runs or replays the function on the buffers, and copies the
 // results to new memory. Inputs that the function writes are copied back. Each replay reads anew:
 // random keys, learning rates, update counts and the contents of captured tensors. Other host-side
 // values are frozen: numbers, branches, which tensors were captured. To carry state to the next
-// call, write in place: s += y. After s = s + y, replays still read the old s.
+// call, write in place: s += y. After s = s + y, replays still read the first s.
 class Compiled {
  public:
   using Function = std::function<Tensors(const Tensors&)>;
@@ -82,8 +82,8 @@ class Compiled {
 //   - whether the call is in training mode, under autograd::Record or in a recomputation
 //     (recompute.h);
 //   - the dtype of amp, current_context() and the precision of matrix products;
-//   - for gradients whose state the function asks, as Trainer::step does: whether each is fresh,
-//     and whether it is summed over replicas (autograd.h).
+//   - the state of gradients that the function asks for, as Trainer::step does: fresh or not,
+//     summed over replicas or not (autograd.h).
 // The function is recorded again after a change of:
 //   - the replicas, grad_req or a multiplier of a parameter that the function used;
 //   - the tensor that holds a leaf's gradient;
@@ -96,9 +96,9 @@ class Compiled {
 //     shares memory with another input, or is captured as well. The first call throws after the
 //     function has run, copies no input back and keeps no recording. A replay throws before it
 //     starts.
-//   - array() in the function gives the recorded numbers at each call. What the host writes through
-//     data_ptr() is not recorded. If an op reads memory of the recording that no recorded op
-//     has written, the op throws CaptureError.
+//   - array({1.0}) in the function gives the recorded numbers at each call. What the host writes
+//     through data_ptr() is not recorded. If an op reads memory of the recording that no recorded
+//     op has written, the op throws CaptureError.
 //   - Collectives of over 64 MiB may add in another order than uncompiled (ops/collective.h).
 //   - A tensor that the function stores elsewhere has the values of the last replay.
 //   - A gradient that the function writes keeps its memory after the recording.

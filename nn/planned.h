@@ -1,5 +1,5 @@
 // Planned: trains an nn::Sequential on one or more contexts, as a plan says (nn/plan.h). Training
-// gives the results of Record, backward() and step() of the Sequential on one context, to rounding.
+// gives the results of the Sequential trained on one context, to rounding.
 // The Planned shares its layers, except cut ones, with the Sequential: training changes the
 // Sequential's values. Cut layers have their own parameters. One thread at a time may call a
 // Planned. Unusual cases: "Details" at the end.
@@ -41,17 +41,17 @@ class Planned : public Block {
 
   // Like Pipeline::forward_backward: computes the gradients of the sum of all losses into the
   // parameters' grad(), and returns the detached losses (batch,) in the batch's order. The losses
-  // are on the last stage's first context. data and label may be on any contexts. Each replica
-  // computes one part of the batch.
-  // Errors: those of Pipeline::forward_backward. ValueError for fewer samples than replicas times
-  // microbatches.
+  // are on the last stage's first context; their backward() throws Error. data and label may be on
+  // any contexts. Each replica computes one part of the batch. Errors: those of
+  // Pipeline::forward_backward. ValueError for fewer samples than replicas times microbatches.
   Tensor forward_backward(const Tensor& data, const Tensor& label, const LossFunction& loss_fn,
                           Caller = Caller::here());
   // Predictions, computed by the first replica: the first context of each stage, and all contexts
   // of a cut stage. The result is on the last stage's first context.
   Tensor forward(const Tensor& x) override;
-  // Initializes each layer on its stage's contexts. Initialized parameters keep their contexts and
-  // values without force_reinit.
+  // Initializes each layer on its stage's contexts. Without force_reinit, initialized parameters
+  // keep their contexts and values; forward_backward() throws ContextMismatch for a parameter that
+  // is elsewhere.
   void initialize(const init::Initializer& global = init::Uniform(), const InitializeOptions& = {},
                   Caller = Caller::here());
 
@@ -85,8 +85,8 @@ class Planned : public Block {
 //   - Each thread calls loss_fn once per microbatch. Calls of different replicas run at the same
 //     time. In loss_fn, current_context() is the replica's context of the first stage.
 //   - While a call is recorded (core/compile.h), the calling thread does the work of all replicas,
-//     one after the other. In loss_fn, current_context() is then the caller's. The same holds for
-//     every call with one replica, and for every call if a stage is cut.
+//     one after the other. In loss_fn, current_context() is then the caller's. Calls with one
+//     replica, and calls if a stage is cut, always run so.
 //   - With several threads, Dropout draws separate numbers for each replica (core/generator.h). A
 //     compiled step draws other numbers.
 //   - With several replicas, forward_backward() throws Error inside parallel() and recompute(),
@@ -106,13 +106,13 @@ class Planned : public Block {
 //   - A pair is two Dense layers with nothing but Activate between them. If the second one
 //     flattens, so does the first.
 //   - A Dense without a partner is a column with gathered results if it flattens and no earlier
-//     Dense of the stage does. Otherwise it is a row that takes the whole input.
+//     Dense of the stage flattens. Otherwise it is a row that takes the whole input.
 //   - Activate may stand between and beside Dense layers. Flatten may too, but not within a pair.
 //   - The constructor throws ValueError for another type of layer, and for a stage without a
 //     Dense.
 //   - The constructor throws ShapeError if a column has fewer units than the stage has contexts.
-//   - A row may have few units. If a row has fewer inputs than contexts, the constructor throws
-//     ShapeError if in_units is given, else the first call does.
+//   - A row may have few units. A row with fewer inputs than contexts is a ShapeError: from the
+//     constructor if in_units is given, otherwise from the first call.
 
 // Layers
 //   - Layers are shared with the Sequential, except cut layers.
