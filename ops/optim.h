@@ -134,6 +134,7 @@ void multi_clip(const Tensors& arrays, double limit);
 // weight.
 // - `numbers` may be a function that returns the numbers. A recording (core/capture.h) calls the
 // function before each replay. What the function refers to must live as long as the recording.
+// - ValueError for an lr, wd or rescale_grad that is not finite, unless only the device has it.
 // - Optimizers differ in where weight decay and epsilon enter, as in MXNet 1.x.
 
 }  // namespace locus
