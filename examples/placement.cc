@@ -58,8 +58,8 @@ void add_options(CLI::App& app, Options& o) {
       ->check(examples::whole(1, 100000))
       ->capture_default_str();
   app.add_option("--steps", o.steps,
-                 "timed steps of each placement or plan in a round; there are 3 rounds, with "
-                 "--model 5, or 9 on real GPUs")
+                 "timed steps per round of each placement (3 rounds) or plan (5 rounds, 9 on real "
+                 "GPUs)")
       ->check(examples::whole(1, 100000))
       ->capture_default_str();
   CLI::Option* const model =
