@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <atomic>
 #include <list>
+#include <memory>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include <locus/core/error.h>
 #include <locus/core/observe/nan_check.h>
@@ -37,16 +39,18 @@ struct Compiled::State {
     Tensors results = entry->first(in);
     entries.push_front(entry);
     ++recorded;
-    while (keys() > options.keys) entries.pop_back();
+    drop_oldest_keys();
     return results;
   }
 
   // A key has several recordings if several calls wait for their backward().
-  size_t keys() const LOCUS_REQUIRES(mutex) {
-    size_t n = 0;
-    for (auto e = entries.begin(); e != entries.end(); ++e)
-      n += std::none_of(entries.begin(), e, [&](const auto& f) { return f->same_key(**e); });
-    return n;
+  void drop_oldest_keys() LOCUS_REQUIRES(mutex) {
+    std::vector<std::shared_ptr<CompiledEntry>> keys;  // one of each, the key used last first
+    for (const auto& e : entries)
+      if (std::ranges::none_of(keys, [&](const auto& k) { return k->same_key(*e); }))
+        keys.push_back(e);
+    for (; keys.size() > options.keys; keys.pop_back())
+      entries.remove_if([&](const auto& e) { return e->same_key(*keys.back()); });
   }
 
   CompiledEntry& last(const char* what) LOCUS_REQUIRES(mutex) {
