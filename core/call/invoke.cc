@@ -86,7 +86,7 @@ class Invocation {
     for (size_t i = 0; i < n_out; ++i) out_[i].meta = metas[i];
   }
 
-  // Sets the context. Nothing is allocated if there is no kernel.
+  // Sets the context. Throws before anything is allocated.
   void on(Context c) {
     context_ = c;
     device_ = &device(c);
@@ -94,6 +94,10 @@ class Invocation {
     kernel_ = op_.kernel(device_->kernels(), column_);
     if (!kernel_) [[unlikely]]
       no_kernel(op_, in_, c, device_->kernels(), column_);
+    if (capture::active()) [[unlikely]] {
+      capture::check(op_.name, op_.no_capture);
+      capture::check(op_.name, context_, &stream_);
+    }
     if (op_.layout == Layout::contiguous)
       for (size_t i = 0; i < in_.size(); ++i) {
         if (in_[i].tensor_->handle()->contiguous) [[likely]]
@@ -160,10 +164,6 @@ class Invocation {
   // `out(i)` is result i. `fresh`: all are new memory of this call.
   void run(const auto& out, bool fresh) {
     const size_t n_out = out_.size();
-    if (capture::active()) [[unlikely]] {
-      capture::check(op_.name, op_.no_capture);
-      capture::check(op_.name, context_, &stream_);
-    }
     bool empty = true;
     for (size_t i = 0; i < n_out; ++i) empty = empty && out_[i].meta.size() == 0;
     if (empty) return;
