@@ -81,6 +81,23 @@ TEST(CompiledGraph, SeveralCallsMayWaitForBackward) {
   }
 }
 
+TEST(CompiledGraph, AKeyThatIsDroppedLeavesAllRecordingsOfOthers) {
+  const Tensor w = leaf(ones({1}));
+  Compiled f([&](const Tensors& in) { return Tensors{(in[0] * w).sum()}; }, {.keys = 2});
+  const auto call = [&](int64_t n) {
+    const autograd::Record record;
+    return f({ones({n})})[0];
+  };
+  {
+    const Tensor first = call(2), other = call(3), second = call(2), last = call(4);
+    EXPECT_EQ(f.recorded(), 4u);
+  }
+  const Tensor first = call(2), second = call(2);  // replay both recordings of their key
+  EXPECT_EQ(f.recorded(), 4u);
+  call(3);
+  EXPECT_EQ(f.recorded(), 5u);
+}
+
 TEST(CompiledGraph, ARetainedGraphRunsBackwardTwice) {
   for (const Context c : contexts()) {
     SCOPED_TRACE(to_string(c));

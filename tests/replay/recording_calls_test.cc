@@ -2,6 +2,7 @@
 #include <locus/core/autograd.h>
 #include <locus/core/capture.h>
 #include <locus/core/compile.h>
+#include <locus/core/device.h>
 
 #include <thread>
 
@@ -53,6 +54,15 @@ TEST(RecordingCalls, ACaptureContinuesAfterACallThatItRefuses) {
   Graph graph = capture.end();
   graph.replay();
   EXPECT_EQ(values(x), Values(2, 20));
+}
+
+TEST(RecordingCalls, ACallThatACaptureRefusesAllocatesNothing) {
+  LOCUS_NEEDS_ANY_GPUS(1);
+  const Tensor x = ones({2});
+  const Capture capture(gpu(0));
+  const uint64_t before = memory_pool(cpu(0)).stats().allocations;
+  EXPECT_THROW(x + 1, CaptureError);
+  EXPECT_EQ(memory_pool(cpu(0)).stats().allocations, before);
 }
 
 TEST(RecordingCalls, AReplaySeesTheLearningRateButNoMultiplierNorBatchSize) {
