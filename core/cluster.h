@@ -38,7 +38,7 @@ namespace locus::cluster {
 // does not find them.
 void init();
 
-// The number of processes that mpirun or srun started, also before init(). 1: no launcher.
+// The number of processes that mpirun or srun started, also before init(). 1 if none.
 int launched();
 
 int rank();        // 0 to size() - 1
@@ -57,10 +57,10 @@ std::vector<Context> contexts(int n = 1, Caller = Caller::here());
 void barrier(Caller = Caller::here());
 
 // Reduces the tensors over all ranks element-wise, in place. Every rank passes the same number of
-// tensors, of equal shapes, dtypes and device types (cpu and cpu_pinned count as one). If two
-// tensors are on one context on some rank, they are on one context on every rank. On the host f16
-// and bf16 are summed in f32, and max and min propagate NaN. On GPUs NCCL's rules hold, and the
-// host does not wait. Not differentiable. Views are allowed. Error for tensors that share bytes,
+// tensors, of equal shapes, dtypes and device types (cpu and cpu_pinned count as one). Tensors on
+// one context on some rank must share a context on every rank. On the host f16 and bf16 are summed
+// in f32, and max and min propagate NaN. On GPUs NCCL's rules hold; the host waits for the other
+// ranks' calls only. Not differentiable. Views are allowed. Error for tensors that share bytes,
 // broadcast views, and recorded tensors. DTypeError for bool_ and for the mean of integers,
 // CaptureError in compiled code.
 void all_reduce(const Tensors& tensors, ReduceOp op = ReduceOp::sum, Caller = Caller::here());
@@ -107,7 +107,7 @@ void on_root(const std::function<void()>& f, Caller = Caller::here());
 // Transport
 //   - MPI connects the ranks, and sums tensors on the host and on emulated GPUs. NCCL sums on real
 //     GPUs, in stream order. In a build without NCCL, MPI sums them on the host.
-//   - Results are the same bits on every rank, and in every run with the same number of ranks.
+//   - Results are the same bits on every rank and in every run, except perhaps NCCL's.
 //   - TransferLog and the profiler show copies within this rank, not those between ranks.
 
 // Mismatched calls

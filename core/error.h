@@ -1,6 +1,7 @@
-// Exception types: every failure of Locus throws one. The text names the operation, the operands
-// with context, shape and dtype, what was expected, and what to do. If the call takes a Caller
-// (caller.h), the text ends with the line of the call: "... (at train.cc:152)".
+// Exception types. Failures throw one; cluster.h lists failures that end the process instead. The
+// text names the operation, the operands with context, shape and dtype, what was expected, and what
+// to do. If the call takes a Caller (caller.h), the text ends with the line of the call: "... (at
+// train.cc:152)".
 #pragma once
 
 #include <concepts>
@@ -26,7 +27,7 @@ class Error : public std::runtime_error {
       : std::runtime_error(text_of(first, rest...)) {}
 };
 
-// Operands on different contexts. Thrown before anything is allocated or launched.
+// Operands on different contexts. Ops throw it before they allocate or launch.
 class ContextMismatch : public Error {
   using Error::Error;
 };
@@ -56,7 +57,7 @@ namespace detail {
 class DeviceError : public Error {
   using Error::Error;
 };
-// The program can continue: nothing was changed, and freed memory can be reused.
+// The program can continue, and freed memory can be reused.
 class OutOfMemory : public Error {
   using Error::Error;
 };

@@ -35,8 +35,8 @@ struct TransferEntry {
   std::string times = {};
 };
 
-// Records all copies and waits in the process, on all threads, during its lifetime. Several logs
-// may live at once. Any thread may use a log.
+// Records copies and waits of all threads during its lifetime. collective.h and cluster.h have
+// exceptions. Several logs may live at once. Any thread may use a log.
 class [[nodiscard]] TransferLog : NonCopyable {
  public:
   TransferLog();

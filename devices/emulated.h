@@ -25,8 +25,7 @@ void register_no_gpus();
 // LOCUS_EMULATED_LINK models time, to study placement:
 // - Copies take the time of a modelled link (emulated_link.h).
 // - Every queue computes on one thread, at half the speed of a core or less (emulated_pace.h).
-//   Other
-// GPUs do not slow it down: N GPUs compute N times as much.
+//   Other GPUs do not slow it down: N GPUs compute N times as much.
 // - context_info(c).modelled is true.
 
 }  // namespace locus

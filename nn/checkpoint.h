@@ -37,9 +37,9 @@ struct Loaded {
   std::vector<std::string> skipped;  // damaged newer checkpoints, each with the reason
 };
 // Restores the parts and the random numbers from the newest whole checkpoint. A checkpoint is whole
-// if all its files have the size and CRC-32 in its manifest. The caller may load only some parts,
-// for example the network. A checkpoint with a damaged file is skipped, also if the caller does not
-// load that file's part.
+// if its manifest has this version, and all its files have the manifest's size and CRC-32. The
+// caller may load only some parts. A checkpoint with a damaged file is skipped, also if the caller
+// does not load that file's part.
 //
 // Returns nullopt if `directory` has no checkpoint or does not exist. Throws FormatError if all
 // checkpoints are damaged, or if the newest whole checkpoint lacks a part. If a part does not fit,

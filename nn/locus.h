@@ -1,4 +1,4 @@
-// All of Locus: #include <locus/locus.h>
+// Headers for programs: #include <locus/locus.h>
 #pragma once
 
 #include <locus/core/accumulate.h>

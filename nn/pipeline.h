@@ -1,5 +1,5 @@
 // Pipeline: a network that is cut into stages, for training on several contexts. Each stage has its
-// own context. On GPUs, the stages compute at the same time, on different parts of a batch.
+// own context. On GPUs the stages compute different parts of a batch at once.
 // forward_backward() cuts the batch into microbatches and adds up their gradients. Training gives
 // the results of one Sequential of all layers, except for rounding, BatchNorm and Dropout. The
 // pipeline shares its stages with the caller. One thread at a time may call a pipeline. The thread
@@ -72,8 +72,7 @@ class Pipeline : public Block {
   // Predictions: runs the stages one after the other, with copies between them.
   Tensor forward(const Tensor& x) override;
 
-  // Initializes each stage on its context. Without force_reinit, initialized blocks stay as they
-  // are.
+  // Initializes each stage on its context. Initialized blocks stay without force_reinit.
   void initialize(const init::Initializer& global = init::Uniform(), const InitializeOptions& = {},
                   Caller = Caller::here());
   // parameters() and files have the names of one Sequential of all layers. Files of the uncut
@@ -137,12 +136,12 @@ class Pipeline : public Block {
 //     bits, are the same in every run and with both schedules.
 //   - BatchNorm uses the statistics of each microbatch. Each microbatch in turn updates the running
 //     statistics.
-//   - Dropout draws for each microbatch, in the order of the schedule. The numbers are the same in
-//     every run from one seed. The other schedule, and the whole batch, may draw other numbers.
+//   - Dropout draws for each microbatch, in the order of the schedule. Runs from one seed draw
+//     equal numbers. The other schedule and the whole batch may draw others.
 
 // Schedules: the order of a stage's forward (F) and backward (B) passes. Example: the first of 2
 // stages, 4 microbatches
-//   gpipe    F0 F1 F2 F3 B0 B1 B2 B3   (Huang et al., 2019; theirs goes backward in reverse)
+//   gpipe    F0 F1 F2 F3 B0 B1 B2 B3   (Huang et al., 2019, with the order of B reversed)
 //   one_f1b  F0 F1 B0 F2 B1 F3 B2 B3   (PipeDream-flush; Narayanan et al., 2021)
 //   - If passes take equally long, stages are idle for the same time with both (bubble()).
 //   - gpipe keeps the activations of all microbatches. In stage s of p, counted from 0, one_f1b
@@ -155,8 +154,8 @@ class Pipeline : public Block {
 //     data in parts to the first context, the label as a whole to the last. A TransferLog shows
 //     the copies at the line that calls forward_backward().
 //   - Several pipelines of the same blocks, on other contexts, are replicas (nn/planned.h). A
-//     Trainer sums the replicas' gradients. To initialize replicas, initialize each block on all
-//     its contexts: stage0.initialize(init, {gpu(0), gpu(2)}).
+//     Trainer sums the replicas' gradients. Initialize each block on all its contexts:
+//     stage0.initialize(init, {gpu(0), gpu(2)}).
 //   - Replicas with TrainerOptions::overlap need microbatches = 1. Otherwise forward_backward()
 //     throws Error in the first or the second step.
 //   - A compiled function may call forward_backward() (nn/train_step.h).

@@ -1,7 +1,7 @@
 // Planned: trains an nn::Sequential on one or more contexts, as a plan says (nn/plan.h). Training
-// gives the results of the Sequential trained on one context, to rounding.
-// The Planned shares its layers, except cut ones, with the Sequential: training changes the
-// Sequential's values. Cut layers have their own parameters. One thread at a time may call a
+// gives the results of the Sequential trained on one context, except for rounding, BatchNorm and
+// Dropout. The Planned shares its layers, except cut ones, with the Sequential: training changes
+// the Sequential's values. Cut layers have their own parameters. One thread at a time may call a
 // Planned. Unusual cases: "Details" at the end.
 //
 //   nn::Planned net(layers, nn::Plan::load("gpus.plan"));
@@ -85,8 +85,8 @@ class Planned : public Block {
 //   - Each thread calls loss_fn once per microbatch. Calls of different replicas run at the same
 //     time. In loss_fn, current_context() is the replica's context of the first stage.
 //   - While a call is recorded (core/compile.h), the calling thread does the work of all replicas,
-//     one after the other. In loss_fn, current_context() is then the caller's. Calls with one
-//     replica, and calls if a stage is cut, always run so.
+//     one after the other. In loss_fn, current_context() is then the caller's. A plan with one
+//     replica or a cut stage always uses the calling thread.
 //   - With several threads, Dropout draws separate numbers for each replica (core/generator.h). A
 //     compiled step draws other numbers.
 //   - With several replicas, forward_backward() throws Error inside parallel() and recompute(),
@@ -97,8 +97,8 @@ class Planned : public Block {
 //     first of these replicas is rethrown. While the call is recorded, replicas after the one that
 //     throws do not run.
 //   - Gradients of all replicas, on all contexts, are dropped as in nn/pipeline.h: all count as
-//     stale, and Trainer::step refuses them. Those with GradReq::add that were written since the
-//     last step become 0.
+//     stale, and Trainer::step refuses them. Gradients with GradReq::add that were written since
+//     the last step become 0.
 
 // Cut stages
 //   - Dense layers are cut in pairs: first a ColumnParallelDense, then a RowParallelDense. Each

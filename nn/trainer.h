@@ -1,8 +1,8 @@
 // Trainer: updates a set of parameters with an optimizer. If a parameter has replicas on several
 // contexts, step() sums their gradients first, and the replicas stay equal. The trainer shares the
 // parameters and owns the optimizer's states. One thread at a time may call a trainer. With one
-// rank, step() does not wait for devices. The first step may, and so may a step with a kvstore on
-// the host. Unusual cases: "Details" at the end.
+// rank, step() does not wait for devices. Exceptions: the first step, a step after replicas or
+// grad_req changed, and a kvstore on the host. Unusual cases: "Details" at the end.
 //
 //   nn::Trainer trainer(net.parameters(), optim::SGD({.learning_rate = .1}));
 //   { autograd::Record record;  loss = loss_fn(net(x), y); }

@@ -29,7 +29,7 @@ inline void expect_floating(const char* who,
     }
 }
 
-// As normalize_axis(), for an axis of x, or of x with new axes. The error describes x.
+// normalize_axis(), whose error describes x.
 inline int axis_of(const Tensor& x, int64_t axis, std::string_view op, int new_axes = 0) {
   const int rank = x.ndim() + new_axes;
   if (axis < -rank || axis >= rank) [[unlikely]]
