@@ -107,5 +107,5 @@ hangs() {
   ends "$1" OneHangs "$2"
   if grep -q 'Failure$' "$folder/said"; then said "ranks that waited did not throw"; fi
 }
-hangs 4 'rank 1 did not come within 3 s'
+hangs 4 'rank 1 did not reach this call within 3 s'
 hangs 2 'rank 0 did not answer within'

@@ -63,8 +63,8 @@ std::string count(int n, const char* what) {
 [[noreturn]] void wrong_outputs(const Op& op, int has, size_t n) {
   if (op.n_out == Op::kAny)
     throw Error(op.name, ": its attributes say how many results it has; call invoke_into");
-  throw Error(op.name, ": has ", count(has, "result"), ", and ", n,
-              " was asked for; call invoke for an op of one result, invoke_all for several");
+  throw Error(op.name, ": the op has ", count(has, "result"), ", and the call expects ", n,
+              "; call invoke for an op of one result, invoke_all for several");
 }
 
 struct Target {
@@ -114,7 +114,7 @@ void check_call(const Op& op, std::span<const Ref> in, const AttrsView& attrs, s
 }
 
 void is_view(const Op& op) {
-  throw Error(op.name, ": gives the same memory seen differently and writes nothing; copy its ",
+  throw Error(op.name, ": a view op returns a view and writes into no target; copy its ",
               "result: y.copyto(target)");
 }
 

@@ -84,7 +84,7 @@ std::string missing(const Messages& messages, const RankCall& call, double secon
   for (size_t r = 0; r < messages.size(); ++r)
     if (!messages[r]) missing.push_back(static_cast<int>(r));
   if (missing.empty()) return "";
-  return text_of(call.text(), ": ", numbers(missing), " did not come within ", seconds,
+  return text_of(call.text(), ": ", numbers(missing), " did not reach this call within ", seconds,
                  " s: a rank ended, hangs or called another function; if it is only slow, raise "
                  "LOCUS_CLUSTER_TIMEOUT");
 }
@@ -141,9 +141,8 @@ std::pair<Verdict, std::string> explain(Verdict v, const Messages& messages, con
   const size_t k = v.differ - size_t{1};
   const uint8_t kinds[] = {FailureKinds::of(Error("")), FailureKinds::of(ContextMismatch("")),
                            FailureKinds::of(DTypeError("")), FailureKinds::of(ShapeError(""))};
-  const char* const in_what[] = {"what is called, or for what",
-                                 "kinds of contexts, or how many there are", "dtypes",
-                                 "shapes, or which share a context"};
+  const char* const in_what[] = {"function or purpose", "kinds or number of contexts", "dtypes",
+                                 "shapes or shared contexts"};
   const std::vector<int> differ = differing(messages, k);
   const auto called = [&](int r) {  // two texts fit a message
     return texts[static_cast<size_t>(r)]->substr(0, Ranks::kLongest * 2 / 5);

@@ -123,7 +123,7 @@ Compiled::State& Compiled::state(const char* what) const {
 
 std::vector<CompiledCall> Compiled::calls() {
   State& s = state("calls");
-  capture::check("Compiled::calls", "it is about calls that ended; call it before or after");
+  capture::check("Compiled::calls", "it reports finished calls; call it before or after");
   const StateLock state_lock(s, "::calls");
   CompiledEntry& last = s.last("calls");
   const MutexLock lock(last.mutex());
@@ -142,7 +142,7 @@ std::vector<CompiledCall> Compiled::calls() {
 
 std::string Compiled::describe() {
   State& s = state("describe");
-  capture::check("Compiled::describe", "it is about calls that ended; call it before or after");
+  capture::check("Compiled::describe", "it reports finished calls; call it before or after");
   const StateLock state_lock(s, "::describe");
   CompiledEntry& last = s.last("describe");
   const MutexLock lock(last.mutex());
@@ -153,7 +153,7 @@ std::string Compiled::describe() {
 
 std::string Compiled::dot() const {
   State& s = state("dot");
-  capture::check("Compiled::dot", "it is about calls that ended; call it before or after");
+  capture::check("Compiled::dot", "it reports finished calls; call it before or after");
   const StateLock state_lock(s, "::dot");
   return s.last("dot").replay().dot();
 }
@@ -162,7 +162,7 @@ size_t Compiled::recorded() const { return state("recorded").recorded; }
 
 void Compiled::clear() {
   State& s = state("clear");
-  capture::check("Compiled::clear", "it forgets what is being recorded; call it before or after");
+  capture::check("Compiled::clear", "it drops recordings; call it before or after");
   const StateLock state_lock(s, "::clear");
   s.entries.clear();
 }

@@ -58,7 +58,7 @@ void expect_as_before(size_t i, const Tensor& gradient, const Tensor& result) {
 Tensors gradient(const Saved& saved, std::span<const Tensor> dout) {
   if (autograd::is_recording())
     throw Error(
-        "backward: a recomputed stretch's gradient has no gradient itself; for create_graph call "
+        "backward: the gradient of recompute() has no gradient itself; for create_graph call "
         "the function without recompute()");
   const RecomputedPart& s = *saved.attrs<RecomputeAttrs>().part;
   Tensors in(s.defined.size()), wanted;

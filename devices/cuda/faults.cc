@@ -27,7 +27,7 @@ namespace {
                        f.at, " is out of range for ", f.limit,
                        " classes; expected whole numbers in [0, ", f.limit, ")", found);
     case FaultKind::late_peer:
-      throw DeviceError(op, ": device ", f.value, " of the group did not come within ", f.limit,
+      throw DeviceError(op, ": device ", f.value, " of the group did not join within ", f.limit,
                         " s; every context of a group takes part in its collectives, in one order",
                         found);
   }

@@ -18,7 +18,7 @@ unsigned* counters(StreamView s, int n);
 enum class FaultKind : int {
   index,      // `value` is outside the axis `at`, whose length is `limit`
   label,      // `value`, in row `at`, is not one of `limit` classes
-  late_peer,  // device `value` of the group did not come within `limit` seconds
+  late_peer,  // device `value` of the group did not join within `limit` seconds
 };
 struct Finding {
   FaultKind kind;

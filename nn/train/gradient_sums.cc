@@ -102,7 +102,7 @@ void GradientSums::expect_ready() {
 }
 
 void GradientSums::finish(const std::function<void(int)>& behind, Caller from) {
-  LOCUS_CHECK(!behind || group(), "sums of several groups have no one end");
+  LOCUS_CHECK(!behind || group(), "behind needs all parameters in one group");
   for (GradientGroup& all : all_) {
     // In a recorded step, a bucket's sum can run during backward().
     const std::vector<Bucket> parts =

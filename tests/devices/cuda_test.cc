@@ -252,7 +252,7 @@ TEST(Cuda, EachKindOfFaultIsAnErrorOfItsOwn) {
   EXPECT_THAT((text_of_fault<IndexError, cuda::Finding{FaultKind::label, 7, 5, 3, false}>()),
               HasSubstr("label nan, with a fraction or past 64 bits of row 3"));
   EXPECT_THAT((text_of_fault<DeviceError, cuda::Finding{FaultKind::late_peer, 1, 30}>()),
-              HasSubstr("pick_faulty: device 1 of the group did not come within 30 s"));
+              HasSubstr("pick_faulty: device 1 of the group did not join within 30 s"));
 }
 
 TEST(Cuda, AFaultSurfacesOnceAtSynchronizeAndNamesTheOp) {

@@ -123,9 +123,9 @@ TEST_F(ClusterRanks, TensorsThatShareAContextShareItOnAll) {
     return Tensors{ones({2}, cpu(0)), ones({2}, cpu(1)), ones({2}, cpu(third))};
   };
   EXPECT_THAT(message_of<ContextMismatch>([&] { cluster::all_reduce(on(other() ? 2 : 1)); }),
-              HasSubstr("kinds of contexts, or how many there are"));
+              HasSubstr("kinds or number of contexts"));
   EXPECT_THAT(message_of<ShapeError>([&] { cluster::all_reduce(on(other() ? 0 : 1)); }),
-              HasSubstr("shapes, or which share a context"));
+              HasSubstr("shapes or shared contexts"));
 }
 
 }  // namespace

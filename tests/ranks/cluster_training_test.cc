@@ -137,7 +137,7 @@ TEST_F(ClusterRanks, NameTheParameterThatDiffers) {
     if (cluster::rank() != 1 || name != "layer57.weight") p.data().sum().backward();
   }
   EXPECT_THAT(message_of<Error>([&] { trainer.step(1, true); }),
-              AllOf(HasSubstr("differ, rank 1 from rank 0, in what is called"),
+              AllOf(HasSubstr("differ, rank 1 from rank 0, in function or purpose"),
                     HasSubstr("for step(1) of Trainer "),
                     HasSubstr(", SGD, learning rate 1, after 0 updates of 100 parameters: "
                               "the gradients of layer0.weight, layer1.weight, layer2.weight, "
