@@ -21,7 +21,7 @@ done
 folder=build
 [ $# = 0 ] || folder=$(from_start "$1")
 MAX_LINES=400 MAX_KERNELS=200
-rooms=(core devices ops nn)
+parts=(core devices ops nn)
 broken=0
 breach() { printf 'over budget: %s\n' "$*"; broken=$((broken + 1)); }
 sources() { git ls-files --cached --others --exclude-standard -- "$@" | grep -v '^\.' || true; }
@@ -35,7 +35,7 @@ done < <(sources '*.h' '*.cc' '*.cu' '*.sh' '*.cmake' CMakeLists.txt)
 
 # Lines of code, neither blank nor comment, of each family in the working tree, and their growth since
 # $since. A family is a folder of ops with the public headers that it implements, a folder of examples
-# or tests, or a room. Nothing limits them.
+# or tests, or a part. Nothing limits them.
 # code_lines FOLDER: "FAMILY LINES" for the files in it whose names come in.
 code_lines() {
   (cd "$1" && xargs -r awk '
@@ -83,9 +83,9 @@ done | code_lines . | sort | awk -v known="$base" '
     for (i = 1; i <= n; ++i) {
       name = names[i]
       row(name, now[name], old[name])
-      room = name
-      sub(/\/.*/, "", room)
-      if (room ~ /^(core|devices|ops|nn)$/) {all += now[name]; all_old += old[name]}
+      part = name
+      sub(/\/.*/, "", part)
+      if (part ~ /^(core|devices|ops|nn)$/) {all += now[name]; all_old += old[name]}
     }
     row("core, devices, ops and nn", all, all_old)
   }' "$before/lines" -
@@ -94,12 +94,12 @@ rm -r "$before"
 # arrows ROOM: "A B" for each B that A includes. A file counts by its stem; in ops a family counts as
 # one: its folder, and the public headers that the folder implements.
 arrows() {
-  local room=$1
-  sources "$room/*.h" "$room/*.cc" "$room/*.cu" | xargs awk -v room="$room" '
+  local part=$1
+  sources "$part/*.h" "$part/*.cc" "$part/*.cu" | xargs awk -v part="$part" '
     function stem(f) { sub(/\.[a-z]+$/, "", f); sub(/^[a-z]+\//, "", f); return f }
     function node(f, s, parts) {
       s = stem(f)
-      if (room != "ops") {sub(/^.*\//, "", s); return s}
+      if (part != "ops") {sub(/^.*\//, "", s); return s}
       if (split(s, parts, "/") > 1) return parts[1]
       return s in home ? home[s] : s
     }
@@ -107,30 +107,30 @@ arrows() {
       for (i = 1; i < ARGC; ++i)
         if (split(stem(ARGV[i]), parts, "/") > 1) home[parts[2]] = parts[1]
     }
-    $0 ~ "^#include <locus/" room "/" {
+    $0 ~ "^#include <locus/" part "/" {
       target = $2
       gsub(/^<locus\/|>$/, "", target)
       if (node(FILENAME) != node(target)) print node(FILENAME), node(target)
     }' | sort -u
 }
-for room in "${rooms[@]}"; do
+for part in "${parts[@]}"; do
   while read -r loop; do
-    [ -z "$loop" ] || breach "$room has an include loop: $loop"
-  done < <(arrows "$room" | tsort 2>&1 > /dev/null |
+    [ -z "$loop" ] || breach "$part has an include loop: $loop"
+  done < <(arrows "$part" | tsort 2>&1 > /dev/null |
     awk '/loop/ {if (text) print text; text = ""; next} {text = text (text ? " <- " : "") $2}
          END {print text}')
 done
 
-# A room can be drawn from memory: public headers on top, their internals in folders.
+# Public headers on top, their internals in folders.
 most_on_top=40 most_in_folder=30
-for room in core devices nn tests; do
-  n=$(sources "$room/*.h" | grep -c "^$room/[^/]*$" || true)
-  [ "$n" -le $most_on_top ] || breach "$room has $n headers on top; at most $most_on_top"
-  hits=$(sources "$room/*.cc" "$room/*.cu" | grep "^$room/[^/]*$" || true)
-  [ -z "$hits" ] || breach "$room has sources on top; each belongs into a folder:"$'\n'"$hits"
+for part in core devices nn tests; do
+  n=$(sources "$part/*.h" | grep -c "^$part/[^/]*$" || true)
+  [ "$n" -le $most_on_top ] || breach "$part has $n headers on top; at most $most_on_top"
+  hits=$(sources "$part/*.cc" "$part/*.cu" | grep "^$part/[^/]*$" || true)
+  [ -z "$hits" ] || breach "$part has sources on top; each belongs into a folder:"$'\n'"$hits"
   while read -r n inner; do
     [ -z "$inner" ] || [ "$n" -le $most_in_folder ] || breach "$inner has $n files; at most $most_in_folder"
-  done < <(sources "$room/*/*" | xargs -r -n 1 dirname | sort | uniq -c)
+  done < <(sources "$part/*/*" | xargs -r -n 1 dirname | sort | uniq -c)
 done
 
 # Public headers say what, not how.
@@ -173,9 +173,9 @@ done < <(sources 'core/*.h' 'devices/*.h' 'ops/*.h' 'nn/*.h' | grep -E '^[a-z]+/
 
 # Rooms include only rightwards: nn, ops, devices, core.
 check_includes() {
-  local room=$1 forbidden=$2 hits
-  hits=$(sources "$room/" | xargs -r grep -nE "#include <locus/($forbidden)/" 2> /dev/null || true)
-  [ -z "$hits" ] || breach "$room includes a room to its left:"$'\n'"$hits"
+  local part=$1 forbidden=$2 hits
+  hits=$(sources "$part/" | xargs -r grep -nE "#include <locus/($forbidden)/" 2> /dev/null || true)
+  [ -z "$hits" ] || breach "$part includes a part above it:"$'\n'"$hits"
 }
 check_includes core 'devices|ops|nn'
 check_includes devices 'ops|nn'
@@ -267,7 +267,7 @@ if [ -n "$built" ]; then
   find "$objects" -name '*.o' -not -path "$objects/core/*" -print0 | xargs -0 nm --defined-only |
     awk 'NF == 3 && $2 ~ /^[TDBR]$/ {print $3}' | sort -u > "$work/others"
   hits=$(comm -23 "$work/needed" "$work/core" | comm -12 - "$work/others" | c++filt)
-  [ -z "$hits" ] || breach "core needs symbols of other rooms:"$'\n'"$hits"
+  [ -z "$hits" ] || breach "core needs symbols of other parts of Locus:"$'\n'"$hits"
 else
   say "no objects in $folder: symbols not checked"
 fi
