@@ -31,6 +31,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -44,7 +45,7 @@ namespace locus::kvstore {
 
 class Key {
  public:
-  Key(std::integral auto number) : number_(number) {}
+  Key(std::integral auto number) : number_(checked(number)) {}
   Key(std::string name) : name_(std::move(name)), is_number_(false) {}
   Key(const char* name) : Key(std::string(checked(name))) {}
 
@@ -55,6 +56,11 @@ class Key {
  private:
   static const char* checked(const char* name) {
     return name ? name : throw ValueError("kvstore::Key: a null pointer; expected a name");
+  }
+  static int64_t checked(std::integral auto number) {
+    if (std::is_signed_v<decltype(number)> || static_cast<uint64_t>(number) <= INT64_MAX)
+      return static_cast<int64_t>(number);
+    throw ValueError("kvstore::Key: ", number, "; expected a number of at most ", INT64_MAX);
   }
   int64_t number_ = 0;
   std::string name_;

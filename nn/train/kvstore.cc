@@ -200,11 +200,12 @@ void KVStore::push(const Keys& keys, const std::vector<Tensors>& values, int, Ca
       sums.push_back(sum(pushed.values, pushed.entry->value.context(), from));
   });
   if (dist_) sum_over_ranks(keys, all, sums, from);
-  for (const auto& [key, pushed] : all) ++pushed.entry->failed;
-  for (size_t i = 0; i < all.size(); ++i) {
-    StoredValue& entry = *all[i].second.entry;
-    update(all[i].first, entry, sums[i]);
-    --entry.failed;
+  size_t done = 0;
+  try {
+    for (; done < all.size(); ++done) update(all[done].first, *all[done].second.entry, sums[done]);
+  } catch (...) {
+    for (; done < all.size(); ++done) ++all[done].second.entry->failed;
+    throw;
   }
 } catch (const Error&) {
   rethrow_at(from);
@@ -215,7 +216,8 @@ void KVStore::push(const Keys& keys, const std::vector<Tensors>& values, int, Ca
 void KVStore::sum_over_ranks(const Keys& keys, const KeysPushed& all, const Tensors& sums,
                              Caller from) const {
   cluster::Hash hash = hash_of("push", number_, keys);
-  hash.add(optimizer_ ? optimizer_->name() : "");
+  hash.add(optimizer_ ? optimizer_->name() : "").add(optimizer_ ? optimizer_->num_update() : 0);
+  hash.add(rescale_grad_);
   for (const auto& [key, pushed] : all)
     hash.add(*pushed.entry->group.count).add(pushed.entry->failed);
   const cluster::Purpose purpose(hash, [&] {
@@ -225,9 +227,11 @@ void KVStore::sum_over_ranks(const Keys& keys, const KeysPushed& all, const Tens
       updates += *pushed.entry->group.count;
       if (pushed.entry->failed > 0) failed += (failed.empty() ? "" : ", ") + key.text();
     }
-    return text_of(
-        text_of_call("push", number_, keys, failed),
-        optimizer_ ? text_of(" with ", optimizer_->name(), ", after ", updates, " updates") : "");
+    return text_of(text_of_call("push", number_, keys, failed),
+                   optimizer_ ? text_of(" with ", optimizer_->name(), ", after ", updates,
+                                        " updates, num_update ", optimizer_->num_update(),
+                                        ", rescale_grad ", rescale_grad_)
+                              : "");
   });
   cluster::all_reduce(sums, ReduceOp::sum, from);
 }
