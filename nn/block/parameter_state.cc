@@ -144,8 +144,8 @@ void Parameter::initialize(const init::Initializer& global, const Contexts& aske
     std::clog << "Parameter '" << s.name << "' is already initialized, ignoring. "
               << (s.contexts == contexts.list()
                       ? ""
-                      : text_of("It stays on [", listed(s.contexts), "], not on [",
-                                listed(contexts), "]: reset_ctx moves it. "))
+                      : text_of("It stays on [", listed(s.contexts), "]; for [", listed(contexts),
+                                "] call reset_ctx. "))
               << "Set force_reinit to re-initialize.\n";
     if (s.whole) s.whole->forget();
     return;
@@ -247,11 +247,13 @@ void Parameter::refuse(std::optional<Context> c) const {
   const Context wanted = c ? *c : current_context();
   if (!s.replicas.empty())
     throw ContextMismatch(who, "was not initialized on context ", wanted,
-                          ". It was only initialized on [", listed(s.contexts), "]. To compute on ",
-                          wanted,
-                          ", move the network there with reset_ctx "
-                          "(initialize() again moves nothing). Or move the input to ",
-                          s.contexts[0], " with as_in_context.");
+                          ". It was only initialized on [", listed(s.contexts), "]. ",
+                          s.whole ? ""
+                                  : text_of("To compute on ", wanted,
+                                            ", move the network there with reset_ctx (initialize() "
+                                            "again moves nothing). "),
+                          "Move the input to ", s.contexts[0], " with as_in_context",
+                          s.whole ? "." : " otherwise.");
   if (s.pending)
     throw Error(who,
                 "has not been initialized yet because initialization was deferred. Actual "

@@ -155,11 +155,11 @@ TEST(Parameter, InitializingAgainNeedsForce) {
   testing::internal::CaptureStderr();
   p.initialize(init::Constant(3), cpu(1));
   EXPECT_THAT(testing::internal::GetCapturedStderr(),
-              HasSubstr("It stays on [cpu(0)], not on [cpu(1)]: reset_ctx moves it."));
+              HasSubstr("It stays on [cpu(0)]; for [cpu(1)] call reset_ctx."));
   EXPECT_THAT(test::message_of<ContextMismatch>([&] { p.data(cpu(1)); }),
               AllOf(HasSubstr("was not initialized on context cpu(1)"),
                     HasSubstr("To compute on cpu(1), move the network there with reset_ctx"),
-                    HasSubstr("Or move the input to cpu(0) with as_in_context.")));
+                    HasSubstr("Move the input to cpu(0) with as_in_context otherwise.")));
 
   Parameter deferred("weight", {2, 0});
   deferred.initialize(init::Constant(1), cpu());
