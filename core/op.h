@@ -13,6 +13,7 @@
 #include <atomic>
 #include <cstring>
 #include <initializer_list>
+#include <iterator>
 #include <memory>
 #include <span>
 #include <string>
@@ -346,7 +347,7 @@ Tensor invoke_on(Context where, const Op& op, const A& attrs = {}) {
 // results depends on the attributes, `out` must have that size.
 template <class A = NoAttrs>
 Tensors invoke_all(const Op& op, std::span<const Ref> in, const A& attrs = {}, Tensors out = {}) {
-  if (const int n = op.results(in.size()); n >= 0) out.resize(static_cast<size_t>(n));
+  if (const int n = op.results(in.size()); n > std::ssize(out)) out.resize(static_cast<size_t>(n));
   detail::invoke(op, in, AttrsView::of(attrs), nullptr, out);
   return out;
 }

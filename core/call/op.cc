@@ -70,6 +70,10 @@ std::vector<const Op*> all_ops() {
 }
 
 void set_kernel(std::string_view op, DeviceType type, DType dtype, Kernel kernel) {
+  expect_dtype(dtype);
+  if (static_cast<int>(type) >= kMaxDeviceTypes)
+    throw ValueError("set_kernel: ", op, ": device type ", static_cast<int>(type),
+                     "; expected a registered type");
   get_op(op).kernels[static_cast<int>(type)][static_cast<int>(dtype)] = kernel;
 }
 
