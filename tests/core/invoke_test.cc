@@ -185,6 +185,17 @@ void fill_with(const Call& call) {
   for (int64_t i = 0; i < call.out[0].meta.size(); ++i) call.out[0].as<float>()[i] = V;
 }
 
+TEST(Invoke, MoreTargetsThanResultsAreRefused) {
+  const Tensor x = ones({2});
+  EXPECT_THROW(invoke_all(get_op("add"), {x, x}, BinaryAttrs{}, {ones({2}), ones({2})}), Error);
+}
+
+TEST(Invoke, AKernelOfNoTypeIsRefused) {
+  const auto kernel = &fill_with<1>;
+  EXPECT_THROW(set_kernel("add", static_cast<DeviceType>(200), f32, kernel), ValueError);
+  EXPECT_THROW(set_kernel("add", DeviceType::cpu, static_cast<DType>(200), kernel), DTypeError);
+}
+
 TEST(Invoke, NothingIsMadeIfThereIsNoKernel) {
   static const Op& op = OpDef("only_f32_of_this_test", {"x"})
                             .infer<&same_infer>()

@@ -97,6 +97,9 @@ TEST_F(ClusterRanks, AnOptimizerThatFailedOnOneIsFoundByTheNextPush) {
   EXPECT_EQ(pulled(*kv, "w"), two(other() ? -n : -2.5 * n));
   kv->set_value("w", zeros({2}));
   refused();  // states and numbers of updates still differ
+  kv->set_optimizer(sgd);
+  EXPECT_THAT(message_of<Error>([&] { kv->push("w", ones({2})); }),
+              AllOf(HasSubstr("num_update 2"), HasSubstr("num_update 1")));
   kv->set_optimizer(std::make_shared<optim::SGD>(optim::SGDOptions{.learning_rate = 1}));
   kv->push("w", ones({2}));
   EXPECT_EQ(pulled(*kv, "w"), two(-n));

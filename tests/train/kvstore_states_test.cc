@@ -136,5 +136,10 @@ TEST(KVStoreStates, APushFromContextsOfTwoKindsIsRefused) {
   EXPECT_EQ(pulled(*local, "a"), Values(2, 10));
 }
 
+TEST(KVStoreStates, AKeyIsANumberOf64BitsWithSign) {
+  EXPECT_EQ(kvstore::Key(uint64_t{INT64_MAX}).text(), "9223372036854775807");
+  EXPECT_THROW(kvstore::Key(UINT64_MAX), ValueError);
+}
+
 }  // namespace
 }  // namespace locus::test
