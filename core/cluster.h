@@ -128,8 +128,8 @@ void on_root(const std::function<void()>& f, Caller = Caller::here());
 // Failing ranks
 //   - LOCUS_CLUSTER_TIMEOUT is in seconds. The default is 12, for every call except init().
 //   - If a rank does not reach a call within LOCUS_CLUSTER_TIMEOUT, every rank that waits throws a
-//     DeviceError that names the late rank. When the late rank arrives, it throws this error, too,
-//     unless it is rank 0.
+//     DeviceError that names the late rank. The late rank's call throws DeviceError, too, within
+//     twice that time plus 2 s.
 //   - If rank 0 is late, the other ranks throw after twice LOCUS_CLUSTER_TIMEOUT plus 2 s.
 //   - After such an error the cluster has failed: on ranks that threw, each later collective call
 //     throws DeviceError, even if the call has other errors.
@@ -141,7 +141,8 @@ void on_root(const std::function<void()>& f, Caller = Caller::here());
 //   - If a rank ends by a signal (srun: with --kill-on-bad-exit), by an uncaught exception, or with
 //     a status other than 0, all ranks end, and the failing rank is named.
 //   - A rank that ends with status 0 waits for the end of the others. If another rank makes a
-//     collective call instead, that call throws Error, and all ranks end with status 1.
+//     collective call instead, that call throws Error, and all ranks end with status 1. After a
+//     failure of the cluster, the first rank that ends with status 0 ends all ranks with status 1.
 //   - Status 128 + SIGINT or 128 + SIGTERM is for stopped programs. If all ranks end with that
 //     status, none is aborted.
 

@@ -129,14 +129,15 @@ class Compiled {
 //   - After an error at the first call, what the function did before the error stays. No recording
 //     is kept, so the next call runs the function again.
 //   - If a replay fails, for example by a bad index, a part of its writes stays. Its random numbers
-//     count as drawn, and its updates as made. Later calls replay again. If the recording has
-//     kernels that wait for other GPUs, and a launch failed, later replays throw DeviceError.
+//     count as drawn, and its updates as made. Values that a replay reads anew are not checked: a
+//     learning rate of NaN is used. Later calls replay again. If the recording has kernels that
+//     wait for other GPUs, and a launch failed, later replays throw DeviceError.
 //   - If there is no memory for a replay's results, the call throws OutOfMemory before anything is
 //     written or drawn. The recording stays valid.
-//   - Error if the Compiled is used during its own call: on the thread of the call, or on a thread
-//     of parallel() (parallel.h) that the call waits for. An example is a parameter's initializer
-//     that calls the Compiled. clear(), calls(), describe() and dot() throw CaptureError while
-//     their thread records.
+//   - Error if a Compiled is called, cleared or described during its own call: on the thread of the
+//     call, or on a thread of parallel() (parallel.h) that the call waits for. An example is a
+//     parameter's initializer that calls the Compiled. clear(), calls(), describe() and dot() throw
+//     CaptureError while their thread records.
 //   - Error if the function is empty, or if the Compiled was moved from. ValueError if keys is 0.
 //     EmptyTensor for an empty input or result.
 // With LOCUS_CHECK=nan (nan_check.h) the function runs uncompiled. Inside another recording, the

@@ -65,8 +65,9 @@ std::optional<Loaded> load(const std::string& directory, const Parts& parts,
 // Writing
 //   - save() writes a draft under another name, flushes the files to the disk and renames the
 //     draft. A reader sees a whole checkpoint or none.
-//   - Then save() keeps the newest `keep` checkpoints and deletes the older ones. save() deletes no
-//     folder without manifest.json.
+//   - Then save() keeps the newest `keep` checkpoints and deletes the older ones. Damaged
+//     checkpoints and folders without manifest.json count, but save() deletes no folder without
+//     manifest.json.
 //   - A process that is killed in save() leaves the earlier checkpoints and a hidden draft,
 //     ".checkpoint-000012-HOST-PID". The next save() on that host removes the draft, unless
 //     another running process has that PID.

@@ -208,7 +208,7 @@ std::shared_ptr<KVStore> create(std::string_view type = "local");
 //   - An error of an optimizer or updater is thrown on its rank only. The ranks' values of the key
 //     then differ. The next push of this key, or of a later key of the call, throws Error on every
 //     rank and writes nothing. set_value() on every rank repairs an updater's key. With an
-//     optimizer, also make its states equal on every rank: set_optimizer() or
+//     optimizer, also make its states equal on every rank: set_optimizer() with a new optimizer, or
 //     set_optimizer_states().
 //   - Errors of the other calls are thrown on their rank only.
 

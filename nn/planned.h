@@ -89,8 +89,8 @@ class Planned : public Block {
 //     replica or a cut stage always uses the calling thread.
 //   - With several threads, Dropout draws separate numbers for each replica (core/generator.h). A
 //     compiled step draws other numbers.
-//   - With several replicas, forward_backward() throws Error inside parallel() and recompute(),
-//     before it computes anything.
+//   - With several replicas, forward_backward() throws Error inside parallel(), and in recompute()
+//     under autograd::Record, before it computes anything.
 
 // After an error while forward_backward() computes
 //   - If one replica throws, the others finish their work. If several throw, the exception of the

@@ -128,13 +128,13 @@ void multi_clip(const Tensors& arrays, double limit);
 // --- Details ---
 //
 // - Mixed precision: if an f16 or bf16 update gets one more state list than it has states, the last
-// list holds f32 master copies of the weights, and all states are f32. The update changes the
-// masters and rounds the weights from them.
+//   list holds f32 master copies of the weights, and all states are f32. The update changes the
+//   masters and rounds the weights from them.
 // - If a weight differs from its rounded master, as after set_data(), the update starts from the
-// weight.
+//   weight.
 // - `numbers` may be a function that returns the numbers. A recording (core/capture.h) calls the
-// function before each replay. What the function refers to must live as long as the recording.
-// - ValueError for an lr, wd or rescale_grad that is not finite, unless only the device has it.
+//   function before each replay. What the function refers to must live as long as the recording.
+// - ValueError for an lr, wd or rescale_grad that is not finite, unless a replay reads it.
 // - Optimizers differ in where weight decay and epsilon enter, as in MXNet 1.x.
 
 }  // namespace locus
