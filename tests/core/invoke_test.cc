@@ -187,7 +187,8 @@ void fill_with(const Call& call) {
 
 TEST(Invoke, MoreTargetsThanResultsAreRefused) {
   const Tensor x = ones({2});
-  EXPECT_THROW(invoke_all(get_op("add"), {x, x}, BinaryAttrs{}, {ones({2}), ones({2})}), Error);
+  const std::vector<Ref> in{x, x};
+  EXPECT_THROW(invoke_all(get_op("add"), in, BinaryAttrs{}, {ones({2}), ones({2})}), Error);
 }
 
 TEST(Invoke, AKernelOfNoTypeIsRefused) {
