@@ -63,6 +63,8 @@ class RecordedWork {
 };
 class Replay;
 struct ReplayCall;  // replay.h
+class Program;      // program.h
+struct ProgramSource;
 
 // A context's own streams. Ops run on compute, many copies on the other lanes (see Details).
 enum class Lane : uint8_t { compute, to_device, to_host, peer };
@@ -117,6 +119,10 @@ class Device {
   virtual std::unique_ptr<RecordedWork> make_graph(Replay&, std::span<ReplayCall>) {
     return nullptr;
   }
+
+  // Optional: compiles and loads source text (program.h). compile_program() calls it once for each
+  // source. SourceError, UnsupportedOnContext (as here) or DeviceError if it cannot.
+  virtual std::unique_ptr<Program> build(const ProgramSource& source);
 };
 
 // Counts the machine's devices of one type, at most kMaxDevices, and opens a device. `open` is

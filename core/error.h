@@ -65,6 +65,14 @@ class OutOfMemory : public Error {
 class CaptureError : public Error {
   using Error::Error;
 };
+// The context cannot do this: it has no compiler, or runs no kernels of this form.
+class UnsupportedOnContext : public Error {
+  using Error::Error;
+};
+// Source text that does not compile. The text has the compiler's messages, with the user's lines.
+class SourceError : public Error {
+  using Error::Error;
+};
 // A file has invalid content. The text names the file.
 class FormatError : public Error {
   using Error::Error;
