@@ -4,12 +4,10 @@
 
 #include <span>
 
+#include <locus/core/program.h>
+
 namespace locus {
 
-struct SourceFile {
-  const char* name;  // as included: "locus/ops/elementwise/form.h"
-  const char* text;
-};
 std::span<const SourceFile> formula_source();  // written by the build
 
 }  // namespace locus
