@@ -5,10 +5,13 @@ namespace {
 
 constexpr std::string_view kVariables[] = {"LOCUS_CHECK",
                                            "LOCUS_CLUSTER_TIMEOUT",
+                                           "LOCUS_CXX",
                                            "LOCUS_EMULATED_GPUS",
                                            "LOCUS_EMULATED_LINK",
                                            "LOCUS_EMULATED_MEMORY",
                                            "LOCUS_ISA",
+                                           "LOCUS_KERNEL_CACHE",
+                                           "LOCUS_KERNEL_CACHE_SIZE",
                                            "LOCUS_NUM_THREADS",
                                            "LOCUS_P2P",
                                            "LOCUS_PIN",
