@@ -14,6 +14,7 @@
 #include <locus/devices/emulated/emulated_queue.h>
 #include <locus/devices/emulated_link.h>
 #include <locus/devices/host/host_memory.h>
+#include <locus/devices/host/host_program.h>
 #include <locus/devices/pool/spares.h>
 
 namespace locus {
@@ -104,6 +105,9 @@ class EmulatedDevice final : public Device {
     else
       queue(s).drain();
     fault_.rethrow();
+  }
+  std::unique_ptr<Program> build(const ProgramSource& source) override {
+    return build_on_host(context_, source);
   }
 
  private:

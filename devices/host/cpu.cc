@@ -18,6 +18,7 @@
 #include <locus/core/device.h>
 #include <locus/core/error.h>
 #include <locus/devices/host/host_memory.h>
+#include <locus/devices/host/host_program.h>
 
 namespace locus {
 namespace {
@@ -108,6 +109,9 @@ class CpuDevice final : public Device {
     throw Error(context_, " records no times; use a clock around the calls");
   }
   void synchronize(StreamView) override {}
+  std::unique_ptr<Program> build(const ProgramSource& source) override {
+    return build_on_host(context_, source);
+  }
 
  private:
   Context context_;

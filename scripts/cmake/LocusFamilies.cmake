@@ -1,6 +1,7 @@
 # Writes register_families(): it calls every register_<family>() of ops/, and gives the registry every
-# KernelList of the kernel files. Nothing else names a family. Also built_isas() and register_gpus():
-# this is the one source that differs between builds with and without CUDA or an instruction set.
+# KernelList of the kernel files. Nothing else names a family. Also built_isas(), built_compiler() and
+# register_gpus(): this is the one source that differs between builds with and without CUDA, an
+# instruction set or another compiler's path.
 # matches(RESULT PATTERN LOOSE FILE...): the names that lines of this pattern have. A line that is like
 # them (LOOSE) and has another spelling is an error: it would be left out.
 function(matches result pattern loose)
@@ -62,6 +63,7 @@ file(CONFIGURE OUTPUT ${families} CONTENT [[
 #include <locus/core/kernel_list.h>
 #include <locus/core/op.h>
 #include <locus/devices/cpu.h>
+#include <locus/devices/host/compiler.h>
 namespace locus {
 @declarations@
 void register_families();
@@ -73,5 +75,6 @@ std::span<const Isa> built_isas() {
 }
 bool register_gpus();
 bool register_gpus() { return @gpus@; }
+const char* built_compiler() { return R"locus(@CMAKE_CXX_COMPILER@)locus"; }
 }  // namespace locus
 ]] @ONLY)

@@ -32,7 +32,7 @@ target_include_directories(locus PUBLIC $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/
                                         $<INSTALL_INTERFACE:include>)
 target_compile_features(locus PUBLIC cxx_std_20)
 target_compile_definitions(locus PRIVATE LOCUS_LIBRARY=true)
-target_link_libraries(locus PUBLIC Threads::Threads PRIVATE ZLIB::ZLIB
+target_link_libraries(locus PUBLIC Threads::Threads PRIVATE ZLIB::ZLIB ${CMAKE_DL_LIBS}
   $<BUILD_INTERFACE:locus_flags> $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
 set_target_properties(locus PROPERTIES POSITION_INDEPENDENT_CODE ON)
 if(NOT BUILD_SHARED_LIBS)
