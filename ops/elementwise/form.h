@@ -38,6 +38,12 @@ struct Name {
   }
 };
 
+// NVRTC compiles formulas with -default-device, which would make a device variable of each static
+// member and each Name: the driver takes milliseconds to load them. Kernels need none of them.
+#ifdef __CUDACC_RTC__
+template <Name, int, unsigned, int, unsigned = kNothing, bool = false>
+struct Form {};
+#else
 template <Name Of, int Arity, unsigned Kinds, int Cost, unsigned Reads = kNothing,
           bool Predicate = false>
 struct Form {
@@ -53,6 +59,7 @@ struct Form {
   static constexpr double kLow = -2, kHigh = 2, kLow2 = kLow, kHigh2 = kHigh, kLow3 = kLow,
                           kHigh3 = kHigh;
 };
+#endif
 template <Name Of, unsigned Kinds, int Cost, unsigned Reads>
 struct Unary : Form<Of, 1, Kinds, Cost, Reads> {};
 // The slope is 0 wherever it exists.

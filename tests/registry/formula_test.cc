@@ -44,9 +44,9 @@ std::string compile(const std::vector<std::string>& formulas, const std::string&
   program += R"(
 template <class F, class V>
 __global__ void kernel(const F f, V* x) {
-  if constexpr (F::kArity == 1) x[0] = static_cast<V>(f.apply(x[0]));
-  else if constexpr (F::kArity == 2) x[0] = static_cast<V>(f.apply(x[0], x[1]));
-  else if constexpr (F::kMasked) x[0] = f.apply(x[0] != V(0), x[1], x[2]);
+  if constexpr (requires { f.apply(x[0]); }) x[0] = static_cast<V>(f.apply(x[0]));
+  else if constexpr (requires { f.apply(x[0], x[1]); }) x[0] = static_cast<V>(f.apply(x[0], x[1]));
+  else if constexpr (requires { F::kMasked; }) x[0] = f.apply(x[0] != V(0), x[1], x[2]);
   else x[0] = f.apply(x[0], x[1], x[2]);
 }
 using namespace locus;
