@@ -20,14 +20,14 @@ constinit std::atomic<int> opened_first{-1};
               " is not a CUDA stream of Locus; expected device(context).stream() or a Stream");
 }
 
-[[noreturn]] void launch_failed(cudaError_t error, const char* name, Context context) {
+}  // namespace
+
+void launch_failed(cudaError_t error, const char* name, Context context) {
   const std::string text = std::string(name) + ": the launch on " + to_string(context) +
                            " failed: " + cudaGetErrorString(error);
   if (error == cudaErrorMemoryAllocation) throw OutOfMemory(text);
   throw DeviceError(text);
 }
-
-}  // namespace
 
 int first_opened() { return opened_first.load(std::memory_order_relaxed); }
 
@@ -74,6 +74,7 @@ CudaDevice::CudaDevice(Context context) : context_(context) {
   LOCUS_CUDA(cudaGetDeviceProperties(&properties, index()));
   name_ = properties.name;
   multiprocessors_ = properties.multiProcessorCount;
+  capability_ = 10 * properties.major + properties.minor;
   pool_ = make_pool(context);
   libraries_[static_cast<int>(Library::blas)] = make_blas();
   libraries_[static_cast<int>(Library::dnn)] = make_dnn();

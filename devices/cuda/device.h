@@ -7,6 +7,7 @@
 
 #include <locus/core/base/mutex.h>
 #include <locus/core/device.h>
+#include <locus/core/program.h>
 #include <locus/core/ranks/communicator.h>
 #include <locus/devices/cuda.h>
 #include <locus/devices/cuda/driver.h>
@@ -74,6 +75,8 @@ class CudaDevice final : public Device {
 
   std::unique_ptr<RecordedWork> make_graph(Replay& replay, std::span<ReplayCall> calls) override;
 
+  std::unique_ptr<Program> build(const ProgramSource& source) override;
+
   int index() const { return context_.index; }
   int multiprocessors() const { return multiprocessors_; }
   Faults& faults() { return faults_; }
@@ -106,7 +109,7 @@ class CudaDevice final : public Device {
 
   Context context_;
   std::string name_;
-  int multiprocessors_ = 0;
+  int multiprocessors_ = 0, capability_ = 0;  // 90: compute capability 9.0
   std::unique_ptr<CachingPool> pool_;
   void* libraries_[kNumLibraries] = {};
   CudaStream* lanes_[kNumLanes] = {};
@@ -120,6 +123,9 @@ class CudaDevice final : public Device {
   Spares<CudaStream*> captured_;  // for captures; no tensors are allocated there
   Spares<cudaEvent_t> events_, timed_events_;
 };
+
+// Throws OutOfMemory or DeviceError for a launch that the host sees fail.
+[[noreturn]] void launch_failed(cudaError_t error, const char* name, Context context);
 
 // The next copy between two devices tests their link again.
 void forget_links();

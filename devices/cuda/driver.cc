@@ -68,6 +68,10 @@ const Driver& driver() {
     find(d.synchronize, "cuStreamSynchronize");
     find(d.free, "cuMemFree");
     find(d.free_host, "cuMemFreeHost");
+    find(d.load_module, "cuModuleLoadData");
+    find(d.unload_module, "cuModuleUnload");
+    find(d.find_function, "cuModuleGetFunction");
+    find(d.launch, "cuLaunchKernel");
     return d;
   }();
   return found;

@@ -29,6 +29,10 @@ struct Driver {
   PFN_cuStreamSynchronize_v2000 synchronize;
   PFN_cuMemFree_v3020 free;
   PFN_cuMemFreeHost_v2000 free_host;
+  PFN_cuModuleLoadData_v2000 load_module;
+  PFN_cuModuleUnload_v2000 unload_module;
+  PFN_cuModuleGetFunction_v2000 find_function;
+  PFN_cuLaunchKernel_v4000 launch;
 };
 // Throws Error if the driver is too old.
 const Driver& driver();

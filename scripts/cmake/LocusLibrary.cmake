@@ -6,7 +6,8 @@
 #   ops/<family>/<stem>.cu         CUDA kernels
 file(GLOB sources CONFIGURE_DEPENDS core/*/*.cc devices/*/*.cc ops/*.cc ops/*/*.cc nn/*/*.cc)
 file(GLOB cpu_kernels CONFIGURE_DEPENDS ops/*/*_cpu.cc)
-file(GLOB cuda_sources CONFIGURE_DEPENDS devices/cuda/*.cc devices/nccl/*.cc devices/ranks/nccl*.cc)
+file(GLOB cuda_sources CONFIGURE_DEPENDS devices/cuda/*.cc devices/nccl/*.cc devices/nvrtc/*.cc
+                                         devices/ranks/nccl*.cc)
 file(GLOB cuda_kernels CONFIGURE_DEPENDS ops/*/*.cu)
 list(REMOVE_ITEM sources ${cpu_kernels})
 if(NOT LOCUS_WITH_CUDA)
@@ -85,6 +86,9 @@ set(library_nccl ${LOCUS_NCCL_LIBRARY})
 if(LOCUS_WITH_CUDA)
   target_link_libraries(locus PRIVATE $<LINK_ONLY:CUDA::cudart_static>)
   locus_define(LOCUS_WITH_CUDA "${CUDAToolkit_INCLUDE_DIRS}" ${cuda_sources})
+  list(GET CUDAToolkit_INCLUDE_DIRS 0 headers)  # NVRTC is opened when a program needs it
+  locus_define("LOCUS_CUDA_LIBRARIES=\"${CUDAToolkit_LIBRARY_DIR}\";LOCUS_CUDA_HEADERS=\"${headers}\"" ""
+               devices/nvrtc/nvrtc.cc)
   target_compile_options(locus PRIVATE
     $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-include,${PROJECT_SOURCE_DIR}/scripts/cmake/cuda_first.h>)
   set(libraries blas)
