@@ -200,7 +200,7 @@ TEST(CudaProgram, RefusesALaunchThatIsTooLarge) {
     EXPECT_THAT(message_of<DeviceError>([&] {
                   launch(s, {p.find("scale"), shape, &args, sizeof(args)});
                 }),
-                HasSubstr("large: the launch on gpu(0) failed: invalid argument"));
+                HasSubstr("large: the launch on gpu(0) failed: "));
   EXPECT_EQ(scaled(gpu(), p, 2).at(0), 2);
 }
 
