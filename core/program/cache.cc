@@ -230,25 +230,25 @@ void KernelCache::say(Trouble trouble, const std::string& text) {
   if (!said_[trouble].exchange(true)) std::fprintf(stderr, "locus: %s\n", text.c_str());
 }
 
+std::unique_ptr<KernelCache> cache_of_environment() {
+  const auto variable = [](const char* name) {
+    const char* const value = std::getenv(name);
+    return std::string(value ? value : "");
+  };
+  const size_t limit = environment_bytes("LOCUS_KERNEL_CACHE_SIZE").value_or(size_t{256} << 20);
+  if (const std::string folder = variable("LOCUS_KERNEL_CACHE"); !folder.empty())
+    return std::make_unique<KernelCache>(folder == "off" ? "" : folder, limit);
+  std::string folder = variable("XDG_CACHE_HOME");
+  if (folder.empty() && !variable("HOME").empty()) folder = variable("HOME") + "/.cache";
+  if (!folder.empty()) return std::make_unique<KernelCache>(folder + "/locus/kernels", limit, 2);
+  std::fprintf(stderr,
+               "locus: there is no HOME for the kernel cache; kernels are kept in memory. "
+               "Set LOCUS_KERNEL_CACHE to a folder\n");
+  return std::make_unique<KernelCache>("", limit);
+}
+
 KernelCache& kernel_cache() {
-  static KernelCache& cache = [&]() -> KernelCache& {
-    const auto variable = [](const char* name) {
-      const char* const value = std::getenv(name);
-      return std::string(value ? value : "");
-    };
-    const size_t limit = environment_bytes("LOCUS_KERNEL_CACHE_SIZE").value_or(size_t{256} << 20);
-    if (std::string folder = variable("LOCUS_KERNEL_CACHE"); !folder.empty())
-      return *new KernelCache(folder == "off" ? "" : folder, limit);
-    std::string folder = variable("XDG_CACHE_HOME");
-    if (folder.empty() && !variable("HOME").empty()) folder = variable("HOME") + "/.cache";
-    if (folder.empty()) {
-      std::fprintf(stderr,
-                   "locus: kernels are kept in memory, because there is no HOME for the "
-                   "kernel cache; set LOCUS_KERNEL_CACHE to a folder\n");
-      return *new KernelCache("", limit);
-    }
-    return *new KernelCache(folder + "/locus/kernels", limit, 2);
-  }();
+  static KernelCache& cache = *cache_of_environment().release();
   return cache;
 }
 

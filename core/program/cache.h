@@ -46,8 +46,10 @@ class KernelCache : NonCopyable {
   Once<std::string, Code> codes_;  // in work, and those that are not on disk
 };
 
-// The cache of the process: LOCUS_KERNEL_CACHE (a folder, or "off") and LOCUS_KERNEL_CACHE_SIZE.
-// Without them $XDG_CACHE_HOME/locus/kernels, else ~/.cache/locus/kernels, of 256 MiB.
-KernelCache& kernel_cache();
+// A cache of LOCUS_KERNEL_CACHE (a folder, or "off") and LOCUS_KERNEL_CACHE_SIZE. Without them
+// $XDG_CACHE_HOME/locus/kernels, else ~/.cache/locus/kernels, of 256 MiB. Throws Error for a size
+// that makes no sense.
+std::unique_ptr<KernelCache> cache_of_environment();
+KernelCache& kernel_cache();  // of the process; never destroyed
 
 }  // namespace locus
