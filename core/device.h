@@ -120,8 +120,7 @@ class Device {
     return nullptr;
   }
 
-  // Optional: compiles and loads source text (program.h). compile_program() calls it once for each
-  // source. SourceError, UnsupportedOnContext (as here) or DeviceError if it cannot.
+  // Optional: for compile_program() (program.h). UnsupportedOnContext, as here: no compiler.
   virtual std::unique_ptr<Program> build(const ProgramSource& source);
 };
 

@@ -65,11 +65,11 @@ class OutOfMemory : public Error {
 class CaptureError : public Error {
   using Error::Error;
 };
-// The context cannot do this: it has no compiler, or runs no kernels of this form.
+// The context has no compiler, or runs no such kernels.
 class UnsupportedOnContext : public Error {
   using Error::Error;
 };
-// Source text that does not compile. The text has the compiler's messages, with the user's lines.
+// Source does not compile. The text has the compiler's messages.
 class SourceError : public Error {
   using Error::Error;
 };
