@@ -16,26 +16,13 @@
 #include <locus/core/error.h>
 #include <locus/devices/cpu.h>
 #include "tests/program/kernel_cache.h"
+#include "tests/support/variable.h"
 
 namespace locus::test {
 namespace {
 
 using testing::HasSubstr;
 using testing::Not;
-
-// Sets an environment variable for a scope.
-class Variable : NonCopyable {
- public:
-  Variable(const char* name, const std::string& value) : name_(name) {
-    if (const char* const before = std::getenv(name)) before_ = before;
-    setenv(name, value.c_str(), 1);
-  }
-  ~Variable() { before_ ? setenv(name_, before_->c_str(), 1) : unsetenv(name_); }
-
- private:
-  const char* const name_;
-  std::optional<std::string> before_;
-};
 
 const std::string kExport = "extern \"C\" __attribute__((visibility(\"default\"))) ";
 

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include <locus/core/error.h>
+#include "tests/support/variable.h"
 
 namespace locus::test {
 namespace {
@@ -84,6 +85,50 @@ TEST_F(KernelCacheTest, KeepsCodeInMemoryIfTheDiskIsFull) {
   };
   EXPECT_EXIT(full(), testing::ExitedWithCode(0),
               "^locus: the kernel cache .* cannot be written: .*; kernels are kept in memory\n$");
+}
+
+// --- Environment variables.
+
+TEST_F(KernelCacheTest, ReadsItsFolderAndSizeFromTheEnvironment) {
+  const Variable folder("LOCUS_KERNEL_CACHE", path_), size("LOCUS_KERNEL_CACHE_SIZE", "1K");
+  get(*cache_of_environment(), "k");
+  EXPECT_EQ(code_files(path_).size(), 1u);
+  get(*cache_of_environment(), "l", std::string(2000, 'x'));
+  EXPECT_TRUE(code_files(path_).empty());
+}
+
+TEST_F(KernelCacheTest, LiesInTheUsersCacheByDefault) {
+  const Variable folder("LOCUS_KERNEL_CACHE", ""), home("HOME", folder_ / "home");
+  const Variable none("XDG_CACHE_HOME", "");
+  get(*cache_of_environment(), "k");
+  EXPECT_EQ(code_files(folder_ / "home/.cache/locus/kernels").size(), 1u);
+  const Variable xdg("XDG_CACHE_HOME", folder_ / "xdg");
+  get(*cache_of_environment(), "k");
+  EXPECT_EQ(code_files(folder_ / "xdg/locus/kernels").size(), 1u);
+}
+
+TEST_F(KernelCacheTest, MayBeOff) {
+  const fs::path before = fs::current_path();
+  fs::current_path(folder_.path);
+  const Variable off("LOCUS_KERNEL_CACHE", "off");
+  for (int i = 0; i < 2; ++i) get(*cache_of_environment(), "k");
+  fs::current_path(before);
+  EXPECT_EQ(compiles_, 2);
+  EXPECT_TRUE(fs::is_empty(folder_.path));
+}
+
+TEST_F(KernelCacheTest, SaysThatThereIsNoHome) {
+  const Variable folder("LOCUS_KERNEL_CACHE", ""), home("HOME", ""), xdg("XDG_CACHE_HOME", "");
+  testing::internal::CaptureStderr();
+  get(*cache_of_environment(), "k");
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              testing::HasSubstr("locus: there is no HOME for the kernel cache"));
+}
+
+TEST_F(KernelCacheTest, RefusesASizeThatMakesNoSense) {
+  const Variable size("LOCUS_KERNEL_CACHE_SIZE", "many");
+  EXPECT_THAT(message_of<Error>([] { cache_of_environment(); }),
+              testing::HasSubstr("LOCUS_KERNEL_CACHE_SIZE=many: expected a number of bytes"));
 }
 
 // --- Several at once.
