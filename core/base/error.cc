@@ -26,7 +26,8 @@ std::exception_ptr reworded_as(const std::function<std::string(const std::string
 
 std::exception_ptr reworded(const std::function<std::string(const std::string&)>& edit) {
   return reworded_as<ContextMismatch, ShapeError, DTypeError, IndexError, ValueError, EmptyTensor,
-                     OutOfMemory, DeviceError, CaptureError, FormatError, Error>(edit);
+                     OutOfMemory, DeviceError, CaptureError, UnsupportedOnContext, SourceError,
+                     FormatError, Error>(edit);
 }
 
 std::string type_name(const std::type_info& type) {

@@ -27,8 +27,9 @@ struct Kinds {
     throw Error(text);
   }
 };
-using FailureKinds = Kinds<ContextMismatch, ShapeError, DTypeError, IndexError, ValueError,
-                           DeviceError, OutOfMemory, CaptureError, FormatError, EmptyTensor, Error>;
+using FailureKinds =
+    Kinds<ContextMismatch, ShapeError, DTypeError, IndexError, ValueError, DeviceError, OutOfMemory,
+          CaptureError, UnsupportedOnContext, SourceError, FormatError, EmptyTensor, Error>;
 
 struct Head {  // of a rank's message; a failure's text follows
   std::array<uint64_t, 4> spec;
