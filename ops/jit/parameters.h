@@ -1,0 +1,42 @@
+// The grammar of user kernels: lists of parameters, names, and what a body uses. Internal to ops.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <locus/core/dtype.h>
+
+namespace locus::jit {
+
+inline constexpr size_t kMostOperands = 24, kMostNumbers = 16;
+
+struct Parameter {
+  std::string name;
+  std::string text;    // as the user wrote it: "raw T x"
+  std::string letter;  // that stands for the type; "": dtype is the type
+  DType dtype = f32;
+  bool raw = false;      // the whole tensor; pointers, too
+  bool pointer = false;  // of PyCUDA's form
+  bool written = false;
+
+  bool array() const { return !raw; }  // or a number
+};
+using Parameters = std::vector<Parameter>;
+
+// "[raw] TYPE NAME, ...". Errors are ValueErrors that begin with `who`.
+Parameters parse_parameters(std::string_view who, std::string_view list, bool outputs);
+// "[const] TYPE *NAME, TYPE NAME, ...".
+Parameters parse_pointers(std::string_view who, std::string_view list);
+// Names of the kernel's parameters: distinct, not a letter, not what the body sees anyway.
+void check_names(std::string_view who, const Parameters& parameters);
+// "sqdiff" is a kernel's name, "1" and "while" are not. Throws ValueError.
+void check_kernel_name(std::string_view name);
+
+// Identifiers, numbers and operators of C++ text, without comments and literals' contents.
+std::vector<std::string> tokens_of(std::string_view text);
+bool names(const std::vector<std::string>& tokens, std::string_view word);
+// Those of the outputs that the body sets before it reads them, whatever happens.
+std::vector<bool> set_first(const std::vector<std::string>& body, const Parameters& parameters);
+
+}  // namespace locus::jit
