@@ -60,6 +60,7 @@
 #include <locus/ops/elementwise.h>
 #include <locus/ops/index.h>
 #include <locus/ops/join.h>
+#include <locus/ops/kernels.h>
 #include <locus/ops/matmul.h>
 #include <locus/ops/norm.h>
 #include <locus/ops/optim.h>

@@ -1,0 +1,104 @@
+// Kernels from a few lines of C++, compiled at first use, on any context.
+//
+//   ElementwiseKernel sqdiff("T x, T y", "T z", "z = (x - y) * (x - y);", "sqdiff");
+//   Tensor z = sqdiff(x, y);
+//
+// On a GPU, NVRTC compiles a kernel; on cpu and emulated contexts, the machine's C++ compiler does.
+// The code is kept in a cache on disk (LOCUS_KERNEL_CACHE). A kernel is a handle. Copies share the
+// code, which stays loaded until the process ends. Threads: any.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include <locus/ops/operand.h>
+
+namespace locus {
+
+namespace jit {
+class Definition;
+}
+
+struct KernelOptions {
+  std::string preamble = {};                  // before the kernel: functions, types, #include lines
+  std::vector<std::string> options = {};      // of NVRTC: "--use_fast_math"
+  std::vector<std::string> cpu_options = {};  // of the C++ compiler: "-ffast-math"
+};
+struct KernelCall {
+  int64_t size = -1;   // of the loop, if no operand decides it
+  int block_size = 0;  // threads of a block on a GPU, at most 1024; 0: 256
+};
+
+// Runs C++ statements for each element of its operands, which broadcast.
+class ElementwiseKernel {
+ public:
+  // `in` and `out` list parameters: "[raw] TYPE NAME, ...". TYPE is a dtype (f32, float32, float)
+  // or one letter. All operands of a letter have one dtype; nothing is promoted. A `raw` operand is
+  // not broadcast: the body reads w[i], w.size(), w.shape() and w.strides().
+  //
+  // `body` may use the parameters, i (the element's number in row-major order), n (the number of
+  // elements), _ind.get() (the index along each axis) and _ind.size(). In the body, f16 and bf16
+  // elements are floats. Throws ValueError if a list or a name is wrong.
+  ElementwiseKernel(std::string in, std::string out, std::string body, std::string name,
+                    const KernelOptions& options = {}, Caller = Caller::here());
+  // PyCUDA's form: "const int *x, int *y, float a". Parameters are pointers to row-major tensors of
+  // one size, and numbers. operator() returns an empty Tensor, run() no tensors.
+  ElementwiseKernel(std::string pointers, std::string body, std::string name,
+                    const KernelOptions& options = {}, Caller = Caller::here());
+
+  // Makes the outputs on the operands' context and returns the first. If the outputs are given
+  // behind the inputs, writes them instead: sqdiff(x, y, z).
+  Tensor operator()(const Operand& a) const;
+  Tensor operator()(const Operand& a, const Operand& b) const;
+  Tensor operator()(const Operand& a, const Operand& b, const Operand& c) const;
+  Tensor operator()(const Operand& a, const Operand& b, const Operand& c, const Operand& d) const;
+  Tensor operator()(const Operand& a, const Operand& b, const Operand& c, const Operand& d,
+                    const Operand& e) const;
+  Tensor operator()(const Operand& a, const Operand& b, const Operand& c, const Operand& d,
+                    const Operand& e, const Operand& f) const;
+  Tensor operator()(const Operand& a, const Operand& b, const Operand& c, const Operand& d,
+                    const Operand& e, const Operand& f, const Operand& g) const;
+  Tensor operator()(const Operand& a, const Operand& b, const Operand& c, const Operand& d,
+                    const Operand& e, const Operand& f, const Operand& g, const Operand& h) const;
+  // Any number of inputs. Returns all outputs.
+  Tensors run(std::initializer_list<Operand> in, const KernelCall& call = {},
+              Caller = Caller::here()) const;
+  // Writes existing tensors. An output may be an input. An input that overlaps an output in another
+  // way is copied first.
+  void into(std::initializer_list<Operand> in, std::initializer_list<Operand> out,
+            const KernelCall& call = {}, Caller = Caller::here()) const;
+
+  const std::string& name() const;
+  // The text that is compiled on context c for tensors of these dtypes: of the inputs, or of the
+  // inputs and outputs.
+  std::string source(Context c, std::initializer_list<DType> of_operands,
+                     Caller = Caller::here()) const;
+
+ private:
+  const jit::Definition* definition_;
+};
+
+// --- Details ---
+
+// The dtype of a letter is that of given outputs, else of input tensors, else of numbers: f32, i64
+// or bool.
+// The loop's shape is that of all tensors that are not raw, outputs included, broadcast. Without
+// such tensors, KernelCall::size is the number of elements.
+// Errors of a call, before anything is allocated:
+//   - ValueError: a wrong number of operands; a size that is missing, or given although a tensor
+//     decides it; a number for a raw parameter or an output; a raw output that is not given.
+//   - ShapeError: operands do not broadcast; a given output has another shape than the loop.
+//   - DTypeError: a letter has two dtypes or none; a tensor has not the parameter's dtype.
+//   - ContextMismatch: operands on different contexts.
+//   - SourceError: the body does not compile. The text has the compiler's messages with the lines
+//     of the body.
+//   - UnsupportedOnContext: the context has no compiler.
+// Numbers are converted as casts convert them: integers wrap.
+// If the body sets an output only sometimes, its other elements keep their values. In a new output
+// these are undefined.
+// If the body uses neither i nor _ind, and no output is raw, new outputs have the layout of the
+// inputs; otherwise they are row-major.
+// Kernels have no gradients.
+
+}  // namespace locus
