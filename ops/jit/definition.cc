@@ -90,7 +90,8 @@ const Specialization::Functions& Specialization::build(Context c,
                        .options = gpu ? d.options.options : d.options.cpu_options,
                        .headers = formula_source(),
                        .contract = true};
-  if (!gpu) source.options.insert(source.options.begin(), "-fwrapv");  // integers wrap
+  // On GPUs all functions of the text are device code. On the host integers wrap, as on GPUs.
+  source.options.insert(source.options.begin(), gpu ? "-default-device" : "-fwrapv");
   const std::string loop = d.name + "_loop", flat = d.name + "_flat", strided = d.name + "_strided";
   if (!gpu)
     source.functions = {loop};

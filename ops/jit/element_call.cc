@@ -71,10 +71,8 @@ class Invoked {
     attrs_.of->functions(context_);
   }
 
-  Tensors make() const {
-    Tensors made(d_.parameters.size() - d_.inputs);
+  void make(std::span<Tensor> made) const {
     detail::invoke(op(), refs_.span(), AttrsView::of(attrs_), &context_, made);
-    return made;
   }
   void write() {
     Tensors copies;
@@ -186,7 +184,15 @@ Tensor call(const Definition& d, std::initializer_list<const Operand*> list) try
       throw ValueError(d.name, ": ", all.size(), all.size() == 1 ? " operand" : " operands",
                        "; expected ", d.inputs, " (", d.described(0, d.inputs), "), or ",
                        d.parameters.size(), " with ", d.described(d.inputs, d.parameters.size()));
-    return Invoked(d, all, {}, {}).make()[0];
+    const Invoked invoked(d, all, {}, {});
+    if (outputs == 1) [[likely]] {
+      Tensor made;
+      invoked.make({&made, 1});
+      return made;
+    }
+    Tensors made(outputs);
+    invoked.make(made);
+    return made[0];
   }
   Invoked(d, all.first(d.inputs), all.subspan(d.inputs), {}).write();
   return all[d.inputs]->tensor();
@@ -238,9 +244,12 @@ Tensors ElementwiseKernel::run(std::initializer_list<Operand> in, const KernelCa
   const jit::Pointers all(in);
   try {
     jit::Invoked invoked(*definition_, all.span(), {}, call);
-    if (!definition_->pointers) return invoked.make();
-    invoked.write();
-    return {};
+    Tensors made(definition_->parameters.size() - definition_->inputs);
+    if (definition_->pointers)
+      invoked.write();
+    else
+      invoked.make(made);
+    return made;
   } catch (const Error&) {
     jit::rethrow(all.span(), from);
   }

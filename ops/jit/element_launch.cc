@@ -26,14 +26,15 @@ void for_tensors(const Specialization& s, size_t end, const auto& f) {
 }
 
 // PyCUDA's form: the elements of all tensors, or the first `size`.
-Meta one_size(const Specialization& s, std::span<const Meta> in, int64_t size) {
+Meta one_size(const Specialization& s, const auto& in, int64_t size) {
   int64_t n = -1;
   size_t first = 0;
   for_tensors(s, s.types.size(), [&](size_t k, const Parameter& p, size_t j) {
-    if (n >= 0 && in[j].size() != n)
+    const int64_t elements = in(j).size();
+    if (n >= 0 && elements != n)
       throw ValueError(s.definition.parameters[first].name, " has ", n, " elements and ", p.name,
-                       " has ", in[j].size(), "; expected equal sizes");
-    if (n < 0) first = k, n = in[j].size();
+                       " has ", elements, "; expected equal sizes");
+    if (n < 0) first = k, n = elements;
   });
   if (size > n)
     throw ValueError("the size is ", size, ", and the tensors have ", n,
@@ -42,22 +43,19 @@ Meta one_size(const Specialization& s, std::span<const Meta> in, int64_t size) {
   return make_meta(f32, shape);
 }
 
-// The shape of the loop: of all tensors that are not raw, broadcast. `in`: those of parameters up
-// to `end`.
-Meta loop_of(const Specialization& s, std::span<const Meta> in, size_t end, int64_t size) {
+// The shape of the loop: of all tensors that are not raw, broadcast. in(j) is tensor j of the
+// parameters up to `end`.
+Meta loop_of(const Specialization& s, const auto& in, size_t end, int64_t size) {
   if (s.definition.pointers) return one_size(s, in, size);
-  const Meta* shape = nullptr;
-  Meta wider;
+  Meta shape;
   const Parameter* decides = nullptr;
   for_tensors(s, end, [&](size_t, const Parameter& p, size_t j) {
     if (p.raw) return;
-    if (!shape) {
-      shape = &in[j];
+    if (!decides) {
+      shape = in(j);
       decides = &p;
-    } else if (!same_shape(*shape, in[j])) {
-      const Meta both = make_meta(f32, broadcast_shapes(Shape(*shape), Shape(in[j])));
-      wider = both;
-      shape = &wider;
+    } else if (!same_shape(shape, in(j))) {
+      shape = make_meta(f32, broadcast_shapes(Shape(shape), Shape(in(j))));
     }
   });
   if (!decides) {
@@ -71,7 +69,7 @@ Meta loop_of(const Specialization& s, std::span<const Meta> in, size_t end, int6
   if (size >= 0)
     throw ValueError("a size is given (", size, "), but ", decides->name,
                      " decides the loop's size; expected no size, or raw operands only");
-  return *shape;
+  return shape;
 }
 
 // The views of a call by parameter, and the loop over them.
@@ -84,17 +82,14 @@ struct Loops {
 
   explicit Loops(const Call& call)
       : s(*call.attributes<Attrs>().of), attrs(call.attributes<Attrs>()) {
-    Meta metas[kMost];
     const bool in_place = attrs.targets != 0;
     const size_t inputs = in_place ? s.types.size() : s.definition.inputs;
-    for_tensors(s, inputs, [&](size_t k, const Parameter&, size_t j) {
-      view[k] = &call.in[j];
-      metas[j] = view[k]->meta;
-    });
+    for_tensors(s, inputs, [&](size_t k, const Parameter&, size_t j) { view[k] = &call.in[j]; });
     for (size_t k = inputs; k < s.types.size(); ++k) view[k] = &call.out[k - inputs];
-    shape = in_place || call.n_in == 0
-                ? loop_of(s, {metas, static_cast<size_t>(call.n_in)}, inputs, attrs.size)
-                : call.out[0].meta;
+    shape = in_place ? loop_of(
+                           s, [&](size_t j) -> const Meta& { return call.in[j].meta; }, inputs,
+                           attrs.size)
+                     : call.out[0].meta;
     n = shape.size();
   }
 };
@@ -108,9 +103,8 @@ class Arguments {
     for (size_t k = 0; k < all.size(); ++k) {
       if (all[k].raw || !l.view[k]) continue;
       const View& v = *l.view[k];
-      const bool same = same_shape(v.meta, l.shape);
-      arrays_[n_arrays_++] = same ? v : broadcast_view(v, l.shape);
-      in_order_ = in_order_ && same && v.contiguous();
+      arrays_[n_arrays_++] = &v;
+      in_order_ = in_order_ && same_shape(v.meta, l.shape) && v.contiguous();
     }
     if (!in_order_) walk();
   }
@@ -118,21 +112,22 @@ class Arguments {
   // Each array's element i lies at data + i.
   bool in_order() const { return in_order_; }
   bool aligned(int elements) const {
-    return std::all_of(arrays_, arrays_ + n_arrays_, [&](const View& v) {
-      const auto bytes = static_cast<uintptr_t>(size_of(v.meta.dtype) * elements);
-      return reinterpret_cast<uintptr_t>(v.data) % bytes == 0;
+    return std::all_of(arrays_, arrays_ + n_arrays_, [&](const View* v) {
+      const auto bytes = static_cast<uintptr_t>(size_of(v->meta.dtype) * elements);
+      return reinterpret_cast<uintptr_t>(v->data) % bytes == 0;
     });
   }
   // Whether the CPU's loop reads and writes all arrays in place.
   bool in_place() const {
     return std::all_of(dense_, dense_ + n_arrays_, [](bool d) { return d; }) &&
-           std::none_of(arrays_, arrays_ + n_arrays_,
-                        [](const View& v) { return v.meta.dtype == f16 || v.meta.dtype == bf16; });
+           std::none_of(arrays_, arrays_ + n_arrays_, [](const View* v) {
+             return v->meta.dtype == f16 || v->meta.dtype == bf16;
+           });
   }
 
   void fill_flat() {
     add(l_.n);
-    for (int k = 0; k < n_arrays_; ++k) add(arrays_[k].data);
+    for (int k = 0; k < n_arrays_; ++k) add(arrays_[k]->data);
     add_rest();
   }
   void fill() {
@@ -140,7 +135,7 @@ class Arguments {
     add(loop_);
     for (int k = 0; k < n_arrays_; ++k) {
       Array a;
-      a.data = arrays_[k].data;
+      a.data = arrays_[k]->data;
       a.dense = dense_[k];
       std::copy(stride_[k], stride_[k] + loop_.rank, a.stride);
       add(a);
@@ -167,6 +162,12 @@ class Arguments {
       if (!loop_.wide) loop_.length[a] = Divisor(shape[a]);
     }
   }
+  // Of array k along axis a of the loop; 0 if it is broadcast.
+  int64_t stride(int k, int a) const {
+    const View& v = *arrays_[k];
+    const int own = a - (l_.shape.rank - v.meta.rank);
+    return own < 0 || (v.meta.shape[own] == 1 && l_.shape.shape[a] != 1) ? 0 : v.stride[own];
+  }
   // Finds the loop's axes, and sets in_order_ if they merge into one that all arrays walk densely.
   void walk() {
     const Definition& d = l_.s.definition;
@@ -174,8 +175,9 @@ class Arguments {
       const int64_t one = 1;
       set_axes(std::max<int>(l_.shape.rank, 1), l_.shape.rank == 0 ? &one : l_.shape.shape);
       for (int k = 0; k < n_arrays_; ++k) {
-        std::copy(arrays_[k].stride, arrays_[k].stride + l_.shape.rank, stride_[k]);
-        dense_[k] = arrays_[k].contiguous();
+        dense_[k] = same_shape(arrays_[k]->meta, l_.shape) && arrays_[k]->contiguous();
+        stride_[k][0] = 0;
+        for (int a = 0; a < l_.shape.rank; ++a) stride_[k][a] = stride(k, a);
       }
       return;
     }
@@ -184,7 +186,7 @@ class Arguments {
     const int first = kMost - n_arrays_;
     for (int a = 0; a < l_.shape.rank; ++a) {
       int64_t strides[kMost] = {};
-      for (int k = 0; k < n_arrays_; ++k) strides[first + k] = arrays_[k].stride[a];
+      for (int k = 0; k < n_arrays_; ++k) strides[first + k] = stride(k, a);
       w.add(l_.shape.shape[a], strides);
     }
     if (!d.ordered) w.sort();
@@ -220,12 +222,13 @@ class Arguments {
   }
 
   const Loops& l_;
-  View arrays_[kMost];  // of the loop's shape
+  // Filled up to n_arrays_ and the loop's rank.
+  const View* arrays_[kMost];
+  bool dense_[kMost];
+  int64_t stride_[kMost][kAxes];
   int n_arrays_ = 0;
   bool in_order_;
-  bool dense_[kMost] = {};
   Loop loop_;
-  int64_t stride_[kMost][kAxes] = {};
   alignas(16) unsigned char bytes_[4096];
   size_t size_ = 0;
 };
@@ -237,15 +240,16 @@ DType infer(std::span<const Meta> in, const void* attributes, std::span<Meta> ou
   const Attrs& attrs = *static_cast<const Attrs*>(attributes);
   const Specialization& s = *attrs.of;
   const size_t inputs = s.definition.inputs;
+  const auto meta = [&](size_t j) -> const Meta& { return in[j]; };
   if (attrs.targets == 0) {
-    const Meta loop = loop_of(s, in, inputs, attrs.size);
+    const Meta loop = loop_of(s, meta, inputs, attrs.size);
     for (size_t k = 0; k < out.size(); ++k) {
       out[k] = loop;
       out[k].dtype = s.types[inputs + k].dtype;
     }
     return f32;
   }
-  const Meta loop = loop_of(s, in, s.types.size(), attrs.size);
+  const Meta loop = loop_of(s, meta, s.types.size(), attrs.size);
   size_t target = 0;
   for_tensors(s, s.types.size(), [&](size_t, const Parameter& p, size_t j) {
     if (p.written && !p.raw && !same_shape(in[j], loop))
