@@ -46,6 +46,7 @@ int main(int argc, char** argv) {
   locus::bench::add_eager();
   locus::bench::add_exercises();
   locus::bench::add_index();
+  locus::bench::add_kernels();
   locus::bench::add_matmul();
   locus::bench::add_networks();
   locus::bench::add_norm();
