@@ -166,6 +166,20 @@ TEST(ElementwiseKernelErrors, BodiesThatDoNotCompile) {
   }
 }
 
+TEST(ElementwiseKernelErrors, NoCompiler) {
+  const char* const before = std::getenv("LOCUS_CXX");
+  const std::string saved = before ? before : "";
+  setenv("LOCUS_CXX", "/nonexistent/c++", 1);
+  const ElementwiseKernel k("T x", "T z", "z = x + 12345;", "no_compiler");
+  const Tensor x = ones({2}), z = zeros({2});
+  EXPECT_THAT(message_of<UnsupportedOnContext>([&] { k(x, z); }),
+              AllOf(StartsWith("no_compiler: cpu(0)"), HasSubstr("/nonexistent/c++")));
+  EXPECT_NAMES_ITS_LINE(k(x));
+  before ? setenv("LOCUS_CXX", saved.c_str(), 1) : unsetenv("LOCUS_CXX");
+  EXPECT_EQ(values(z), std::vector<double>(2));
+  EXPECT_EQ(values(k(x)), std::vector<double>(2, 12346));
+}
+
 TEST(ElementwiseKernelErrors, PyCudaForm) {
   const auto refused_list = [](const char* list) {
     return message_of<ValueError>([&] { ElementwiseKernel(list, "y[i] = 1;", "pointers"); });
