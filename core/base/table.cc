@@ -24,6 +24,17 @@ std::string memory_text(uint64_t bytes) {
   return formatted("%.4g %s", v, units[unit]);
 }
 
+std::string scaled_text(double value, std::initializer_list<std::pair<double, const char*>> units) {
+  const std::pair<double, const char*>* unit = units.begin();
+  while (unit + 1 != units.end() && value < unit->first) ++unit;
+  const double x = value / unit->first;
+  return formatted("%.*f %s", x < 9.995 ? 2 : x < 99.95 ? 1 : 0, x, unit->second);
+}
+
+std::string time_text(double seconds) {
+  return scaled_text(seconds, {{1, "s"}, {1e-3, "ms"}, {1e-6, "µs"}});
+}
+
 std::vector<std::string> table_lines(const std::vector<std::vector<std::string>>& rows,
                                      std::string_view align) {
   std::vector<size_t> width(align.size());

@@ -13,18 +13,9 @@ constexpr uint64_t kMany = 8;                    // from one line: a loop
 constexpr uint64_t kSmall = uint64_t{64} << 10;  // bytes below which a copy is mostly latency
 constexpr uint64_t kLarge = uint64_t{1} << 20;   // bytes from which page-locked memory pays
 
-// Three digits and a unit: "1.50 ms".
-std::string scaled(double value, std::initializer_list<std::pair<double, const char*>> units) {
-  const std::pair<double, const char*>* unit = units.begin();
-  while (unit + 1 != units.end() && value < unit->first) ++unit;
-  const double x = value / unit->first;
-  return formatted("%.*f %s", x < 9.995 ? 2 : x < 99.95 ? 1 : 0, x, unit->second);
-}
-
-std::string time_text(double s) { return scaled(s, {{1, "s"}, {1e-3, "ms"}, {1e-6, "µs"}}); }
 std::string bytes_text(uint64_t n) {
   if (n < 1000) return std::to_string(n) + " B";
-  return scaled(static_cast<double>(n), {{1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}});
+  return scaled_text(static_cast<double>(n), {{1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}});
 }
 
 // The file with its folder, and the line.
