@@ -1,4 +1,5 @@
 #include <locus/core/base/mutex.h>
+#include <locus/core/base/text.h>
 #include <locus/core/profiler.h>
 
 #include <atomic>
@@ -10,6 +11,7 @@
 
 #include <locus/core/error.h>
 #include <locus/core/observe/profiler_record.h>
+#include <locus/core/observe/totals.h>
 
 namespace locus::profiler {
 namespace {
@@ -79,6 +81,17 @@ class Session {
     } catch (const DeviceError&) {
       // The device has failed: stop() and every wait on it throw.
     }
+  }
+
+  // On this thread's row, around its ops.
+  void add_range(const std::string& name, double start) {
+    const char* kept;
+    {
+      const MutexLock lock(mutex_);
+      kept = profile_.range_names.insert(name).first->c_str();
+    }
+    Bar bar{.kind = Bar::Kind::range, .name = kept, .start = start, .end = trace::now()};
+    add({cpu(0), thread_number()}, std::move(bar), {});
   }
 
   void finish() {
@@ -157,11 +170,37 @@ class Profiler final : public trace::Listener {
     trace::start(trace::kProfile, *this);
   }
 
+  void start_totals() {
+    const MutexLock lock(mutex_);
+    if (counting_)
+      throw Error("profiler::start_totals: already counting; call profiler::stop_totals() first");
+    totals_ = std::make_shared<Totals>();
+    counting_ = true;
+    trace::start(trace::kProfile, *this);
+  }
+
+  void stop_totals() {
+    const MutexLock lock(mutex_);
+    if (!counting_)
+      throw Error(
+          "profiler::stop_totals: nothing is being counted; call profiler::start_totals() first");
+    counting_ = false;
+    if (!session_) trace::stop(trace::kProfile);
+  }
+
+  // The last ones that were started.
+  std::shared_ptr<Totals> totals(const char* call) {
+    const MutexLock lock(mutex_);
+    if (!totals_)
+      throw Error("profiler::", call, ": nothing was counted; call profiler::start_totals() first");
+    return totals_;
+  }
+
   std::shared_ptr<Session> stop() {
     const MutexLock lock(mutex_);
     if (!session_)
       throw Error("profiler::stop: nothing is being recorded; call profiler::start(path) first");
-    trace::stop(trace::kProfile);
+    if (!counting_) trace::stop(trace::kProfile);
     return std::exchange(session_, nullptr);
   }
 
@@ -170,12 +209,14 @@ class Profiler final : public trace::Listener {
   }
 
   void launch(Device& d, Kernel kernel, const Call& call, const char* name) override {
-    const auto now = session();
-    if (!now || trace::recorded_as_a_whole()) return d.launch(kernel, call, name);
+    const auto [now, totals] = observers();
+    if ((!now && !totals) || trace::recorded_as_a_whole()) return d.launch(kernel, call, name);
     const auto lock = trace::lock_stream(call.stream);
     Bar bar{.name = name};
-    for (int i = 0; i < call.n_in; ++i) bar.in.push_back(call.in[i].meta);
-    for (int i = 0; i < call.n_out; ++i) bar.out.push_back(call.out[i].meta);
+    if (now) {
+      for (int i = 0; i < call.n_in; ++i) bar.in.push_back(call.in[i].meta);
+      for (int i = 0; i < call.n_out; ++i) bar.out.push_back(call.out[i].meta);
+    }
     if (call.stream.id != 0) bar.events = std::make_shared<trace::Bracket>(d, call.stream);
     bar.start = trace::now();
     d.launch(kernel, call, name);
@@ -184,13 +225,17 @@ class Profiler final : public trace::Listener {
       bar.events->finish();
       if (!bar.events->timed()) bar.events = nullptr;
     }
-    now->add(row_of(call.stream), std::move(bar), {call.stream.context});
+    if (totals) totals->add(name, call.stream, bar.end - bar.start, bar.events);
+    if (now) now->add(row_of(call.stream), std::move(bar), {call.stream.context});
   }
 
   void copied(const trace::CopyRecord& copy) override {
-    const auto now = session();
-    if (!now) return;
+    const auto [now, totals] = observers();
     const StreamView s = copy.stream;
+    if (totals)
+      totals->add(text_of("copy ", copy.from, " to ", copy.to), s, copy.end - copy.start,
+                  copy.events);
+    if (!now) return;
     Bar bar{.kind = Bar::Kind::copy,
             .name = "copy",
             .from = copy.from,
@@ -217,8 +262,19 @@ class Profiler final : public trace::Listener {
   }
 
  private:
+  struct Observers {
+    std::shared_ptr<Session> session;
+    std::shared_ptr<Totals> totals;
+  };
+  Observers observers() {
+    const MutexLock lock(mutex_);
+    return {session_, counting_ ? totals_ : nullptr};
+  }
+
   Mutex mutex_;
   std::shared_ptr<Session> session_ LOCUS_GUARDED_BY(mutex_);
+  std::shared_ptr<Totals> totals_ LOCUS_GUARDED_BY(mutex_);
+  bool counting_ LOCUS_GUARDED_BY(mutex_) = false;
 };
 Profiler& profiler() {
   static Profiler& p = *new Profiler;
@@ -246,5 +302,17 @@ void start(const std::string& path) {
 }
 
 void stop() { profiler().stop()->finish(); }
+
+void start_totals() {
+  trace::listening();
+  profiler().start_totals();
+}
+void stop_totals() { profiler().stop_totals(); }
+std::vector<OpTotals> totals() { return profiler().totals("totals")->list(false); }
+std::string dumps(bool reset) { return format_totals(profiler().totals("dumps")->list(reset)); }
+
+void add_range(const std::string& name, double start) {
+  if (const auto now = profiler().session()) now->add_range(name, start);
+}
 
 }  // namespace locus::profiler

@@ -4,6 +4,8 @@
 #include <iosfwd>
 #include <map>
 #include <memory>
+#include <set>
+#include <string>
 #include <vector>
 
 #include <locus/core/caller.h>
@@ -13,9 +15,9 @@ namespace locus::profiler {
 
 // One bar of the timeline.
 struct Bar {
-  enum class Kind : uint8_t { op, copy, wait };
+  enum class Kind : uint8_t { op, copy, wait, range };
   Kind kind = Kind::op;
-  const char* name = "";                        // of an op; of a wait, the call that waited
+  const char* name = "";                        // of an op or range; of a wait, its call
   std::vector<Meta> in = {}, out = {};          // of an op
   Context from = {}, to = {};                   // of a copy; `from` of a wait
   size_t bytes = 0;                             // of a copy
@@ -49,9 +51,13 @@ struct MemorySample {
 
 struct Profile {
   double start = 0;
+  std::set<std::string> range_names = {};
   std::map<RowId, Row> rows;
   std::vector<MemorySample> memory;
 };
+
+// A range of this thread, from `start` until now. No effect if no trace is being recorded.
+void add_range(const std::string& name, double start);
 
 void write_trace(std::ostream& os, const Profile& profile);
 

@@ -55,6 +55,9 @@ class Writer {
         args["in"] = texts(b.in);
         args["out"] = texts(b.out);
         return write_on(row, event);
+      case Bar::Kind::range:
+        event["cat"] = "range";
+        return write_on(row, event);
       case Bar::Kind::wait:
         event["cat"] = "wait";
         event["name"] = "wait: " + std::string(b.name);

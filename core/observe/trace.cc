@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <locus/core/base/mutex.h>
+#include <locus/core/observe/ranges.h>
 
 namespace locus::trace {
 namespace {
@@ -42,11 +43,12 @@ unsigned listening() {
     static Mutex mutex;
     const MutexLock lock(mutex);
     if (listeners.load(std::memory_order_relaxed) & kUnread) {
+      if (ranges_wanted()) listeners.fetch_or(kRanges, std::memory_order_relaxed);
       if (const auto read = first_use.load()) read();
       listeners.fetch_and(~kUnread, std::memory_order_relaxed);
     }
   }
-  return listeners.load(std::memory_order_acquire);
+  return listeners.load(std::memory_order_acquire) & (kLog | kProfile);
 }
 
 bool recorded_as_a_whole() { return inside; }
@@ -132,7 +134,9 @@ void traced_host_copy(Context from, Context to, size_t bytes, const std::functio
 }
 
 void traced_launch(Device& d, Kernel kernel, const Call& call, const char* name) {
-  if (listening() & kProfile)
+  const unsigned whom = listening();
+  const RangeScope range(listeners.load(std::memory_order_relaxed) & kRanges ? name : nullptr);
+  if (whom & kProfile)
     tell(kProfile, [&](Listener& l) { l.launch(d, kernel, call, name); });
   else
     d.launch(kernel, call, name);

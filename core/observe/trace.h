@@ -1,6 +1,6 @@
 // Reports copies, launches and host waits to listeners: the ledger (TransferLog, LOCUS_TRANSFERS)
 // and the profiler. Listeners register themselves. Without listeners a report costs one relaxed
-// load. Internal to core.
+// load. With LOCUS_NVTX=1 launches are also NVTX ranges (ranges.h). Internal to core.
 #pragma once
 
 #include <atomic>
@@ -50,12 +50,13 @@ class Listener {
 };
 
 inline constexpr unsigned kLog = 1, kProfile = 2;
-inline constexpr unsigned kUnread = 4;  // LOCUS_TRANSFERS is not read yet
+inline constexpr unsigned kUnread = 4;  // LOCUS_TRANSFERS and LOCUS_NVTX are not read yet
+inline constexpr unsigned kRanges = 8;  // LOCUS_NVTX=1
 inline std::atomic<unsigned> listeners{kUnread};
 
 inline bool off() { return listeners.load(std::memory_order_relaxed) == 0; }
-// The listeners. Reads LOCUS_TRANSFERS the first time; throws Error for values other than summary
-// and full.
+// kLog and kProfile, if they listen. Reads LOCUS_TRANSFERS and LOCUS_NVTX the first time; throws
+// Error for values that it does not know.
 unsigned listening();
 // `listener` gets reports as kLog or kProfile from now on; it lives as long as the process.
 void start(unsigned which, Listener& listener);
