@@ -4,6 +4,7 @@
 #include <locus/core/accumulate.h>
 #include <locus/core/amp.h>
 #include <locus/core/autograd.h>
+#include <locus/core/benchmark.h>
 #include <locus/core/capture.h>
 #include <locus/core/cluster.h>
 #include <locus/core/compile.h>
