@@ -163,6 +163,7 @@ ContextInfo CudaDevice::info() { return {.name = name_, .emulated = false}; }
 
 bool register_cuda() {
   static_cast<void>(fork_count());  // starts counting
+  cuda::offer_nvtx();
   if (cuda::num_devices() == 0) return false;
   register_device(DeviceType::gpu,
                   {.name = "gpu",

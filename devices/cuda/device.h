@@ -136,5 +136,7 @@ std::unique_ptr<CachingPool> make_pool(Context context);
 std::unique_ptr<Communicator> make_group(const Group& g);
 // Gives cpu_pinned page-locked memory.
 void offer_pinned_memory();
+// Ranges are NVTX ranges from now on (core/observe/ranges.h), if CUDA came with NVTX's headers.
+void offer_nvtx();
 
 }  // namespace locus::cuda
