@@ -62,8 +62,8 @@ class RecordedWork {
   virtual void replay(StreamView s) = 0;  // enqueues all calls
 };
 class Replay;
-struct ReplayCall;  // replay.h
-class Program;      // program.h
+struct ReplayCall;    // replay.h
+class KernelProgram;  // program.h
 struct ProgramSource;
 
 // A context's own streams. Ops run on compute, many copies on the other lanes (see Details).
@@ -121,7 +121,7 @@ class Device {
   }
 
   // Optional: for compile_program() (program.h). UnsupportedOnContext, as here: no compiler.
-  virtual std::unique_ptr<Program> build(const ProgramSource& source);
+  virtual std::unique_ptr<KernelProgram> build(const ProgramSource& source);
 };
 
 // Counts the machine's devices of one type, at most kMaxDevices, and opens a device. `open` is

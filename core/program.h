@@ -1,13 +1,13 @@
 // Code compiled from source text at run time, and its functions.
 //
-//   const Program& p = compile_program(x.context(), {.name = "twice", .text = text,
+//   const KernelProgram& p = compile_program(x.context(), {.name = "twice", .text = text,
 //                                                    .functions = {"twice"}});
-//   const Function& f = *p.find("twice");
+//   const KernelFunction& f = *p.find("twice");
 //   f.launch(stream, {.grid = {blocks}, .block = {256}}, &args, sizeof(args));  // on real GPUs
 //   reinterpret_cast<void (*)(const Args&)>(f.host)(args);                      // on host contexts
 //
-// For ops that generate code, and for devices that compile it (Device::build). A Program belongs to
-// one context and stays loaded until the process ends. Threads: any.
+// For ops that generate code, and for devices that compile it (Device::build). A KernelProgram
+// belongs to one context and stays loaded until the process ends. Threads: any.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,8 @@ struct SourceFile {
   const char* text;
 };
 
-// The source of a Program. On host contexts and emulated GPUs it is C++, on real GPUs CUDA C++.
+// The source of a KernelProgram. On host contexts and emulated GPUs it is C++, on real GPUs CUDA
+// C++.
 struct ProgramSource {
   std::string name;  // in errors: "sqdiff"
   std::string text;
@@ -43,9 +44,9 @@ struct LaunchShape {
   uint32_t grid[3] = {1, 1, 1}, block[3] = {1, 1, 1};
 };
 
-class Function : NonCopyable {
+class KernelFunction : NonCopyable {
  public:
-  virtual ~Function() = default;
+  virtual ~KernelFunction() = default;
   // Enqueues the function on a stream of its GPU. `args` points to a struct that is the function's
   // only parameter, of at most 4 KB, and may be reused when launch returns. Throws DeviceError if
   // the GPU refuses the launch, and Error on host contexts, as here.
@@ -54,11 +55,11 @@ class Function : NonCopyable {
   void* host = nullptr;  // the address, on host contexts and emulated GPUs
 };
 
-class Program : NonCopyable {
+class KernelProgram : NonCopyable {
  public:
-  virtual ~Program() = default;
+  virtual ~KernelProgram() = default;
   // A function of ProgramSource::functions. Null: another name.
-  virtual const Function* find(std::string_view name) const = 0;
+  virtual const KernelFunction* find(std::string_view name) const = 0;
 };
 
 // The program of this source on context c. The first call compiles it, or reads its code from the
@@ -68,6 +69,6 @@ class Program : NonCopyable {
 //   SourceError           the text does not compile; the error has the compiler's messages
 //   UnsupportedOnContext  the context has no compiler
 //   DeviceError           the device refuses the code
-const Program& compile_program(Context c, const ProgramSource& source);
+const KernelProgram& compile_program(Context c, const ProgramSource& source);
 
 }  // namespace locus

@@ -11,20 +11,22 @@
 
 namespace locus {
 
-void Function::launch(StreamView s, const LaunchShape&, const void*, size_t) const {
-  throw Error(s.context, " launches no functions of programs; call the address Function::host");
+void KernelFunction::launch(StreamView s, const LaunchShape&, const void*, size_t) const {
+  throw Error(s.context,
+              " launches no functions of programs; call the address KernelFunction::host");
 }
 
-std::unique_ptr<Program> Device::build(const ProgramSource& source) {
+std::unique_ptr<KernelProgram> Device::build(const ProgramSource& source) {
   throw UnsupportedOnContext(source.name, ": this type of device compiles no kernels at run time; ",
                              "call it on cpu(0), or implement Device::build");
 }
 
-const Program& compile_program(Context c, const ProgramSource& source) {
-  using Programs = Once<std::string, std::shared_ptr<const Program>>;
+const KernelProgram& compile_program(Context c, const ProgramSource& source) {
+  using Programs = Once<std::string, std::shared_ptr<const KernelProgram>>;
   static Programs& programs = *new Programs;  // never destroyed, like devices
-  return *programs.get(text_of(c, ' ', source_key(source)),
-                       [&] { return std::shared_ptr<const Program>(device(c).build(source)); });
+  return *programs.get(text_of(c, ' ', source_key(source)), [&] {
+    return std::shared_ptr<const KernelProgram>(device(c).build(source));
+  });
 }
 
 }  // namespace locus

@@ -75,7 +75,7 @@ class CudaDevice final : public Device {
 
   std::unique_ptr<RecordedWork> make_graph(Replay& replay, std::span<ReplayCall> calls) override;
 
-  std::unique_ptr<Program> build(const ProgramSource& source) override;
+  std::unique_ptr<KernelProgram> build(const ProgramSource& source) override;
 
   int index() const { return context_.index; }
   int multiprocessors() const { return multiprocessors_; }

@@ -19,7 +19,7 @@ const char* text_of_error(CUresult result) {
   return cudaGetErrorString(static_cast<cudaError_t>(result));  // the same numbers
 }
 
-class CudaFunction final : public Function {
+class CudaFunction final : public KernelFunction {
  public:
   CudaFunction(CUfunction function, const std::string& program)
       : function_(function), program_(program) {}
@@ -47,7 +47,7 @@ class CudaFunction final : public Function {
   const std::string& program_;  // the name, for errors
 };
 
-class CudaProgram final : public Program {
+class CudaProgram final : public KernelProgram {
  public:
   CudaProgram(Context c, const ProgramSource& source, const std::string& code)
       : name_(source.name) {
@@ -71,7 +71,7 @@ class CudaProgram final : public Program {
       functions_.try_emplace(function, found, name_);
     }
   }
-  const Function* find(std::string_view name) const override {
+  const KernelFunction* find(std::string_view name) const override {
     const auto found = functions_.find(name);
     return found == functions_.end() ? nullptr : &found->second;
   }
@@ -83,7 +83,7 @@ class CudaProgram final : public Program {
 
 }  // namespace
 
-std::unique_ptr<Program> CudaDevice::build(const ProgramSource& source) {
+std::unique_ptr<KernelProgram> CudaDevice::build(const ProgramSource& source) {
   check_process();
   const std::string architecture = text_of("sm_", capability_);
   const KernelCache::Code code = kernel_cache().get(code_key(source, {"cuda", architecture}), [&] {

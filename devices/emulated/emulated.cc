@@ -106,7 +106,7 @@ class EmulatedDevice final : public Device {
       queue(s).drain();
     fault_.rethrow();
   }
-  std::unique_ptr<Program> build(const ProgramSource& source) override {
+  std::unique_ptr<KernelProgram> build(const ProgramSource& source) override {
     return build_on_host(context_, source);
   }
 

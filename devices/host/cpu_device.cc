@@ -78,7 +78,7 @@ class CpuDevice final : public Device {
     throw Error(context_, " records no times; use a clock around the calls");
   }
   void synchronize(StreamView) override {}
-  std::unique_ptr<Program> build(const ProgramSource& source) override {
+  std::unique_ptr<KernelProgram> build(const ProgramSource& source) override {
     return build_on_host(context_, source);
   }
 

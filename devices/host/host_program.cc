@@ -19,7 +19,7 @@
 namespace locus {
 namespace {
 
-class HostProgram final : public Program {
+class HostProgram final : public KernelProgram {
  public:
   HostProgram(Context c, const ProgramSource& source, void* library) {
     for (const std::string& name : source.functions) {
@@ -33,13 +33,13 @@ class HostProgram final : public Program {
       functions_[name].host = address;
     }
   }
-  const Function* find(std::string_view name) const override {
+  const KernelFunction* find(std::string_view name) const override {
     const auto found = functions_.find(name);
     return found == functions_.end() ? nullptr : &found->second;
   }
 
  private:
-  std::map<std::string, Function, std::less<>> functions_;
+  std::map<std::string, KernelFunction, std::less<>> functions_;
 };
 
 // A path of this descriptor that dlopen() has not seen. It takes equal paths for one library, and
@@ -76,7 +76,8 @@ void* load_library(const std::string& who, const std::string& code, LoadFrom fro
   throw Error(who, ": the compiled code cannot be loaded: ", error);
 }
 
-std::unique_ptr<Program> build_on_host(Context c, const ProgramSource& source, KernelCache& cache) {
+std::unique_ptr<KernelProgram> build_on_host(Context c, const ProgramSource& source,
+                                             KernelCache& cache) {
   const HostCompiler compiler = find_host_compiler(source.name, c);
   std::string options;
   for (const std::string& option : host_options(source)) options += option + '\n';

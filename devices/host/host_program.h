@@ -11,8 +11,8 @@
 namespace locus {
 
 // Device::build for context c: code from the cache or the compiler, loaded for good.
-std::unique_ptr<Program> build_on_host(Context c, const ProgramSource& source,
-                                       KernelCache& cache = kernel_cache());
+std::unique_ptr<KernelProgram> build_on_host(Context c, const ProgramSource& source,
+                                             KernelCache& cache = kernel_cache());
 
 // Loads a shared library from memory, or from a file if memory cannot be executed. Returns the
 // handle of dlopen(). Throws Error if the system refuses the library.

@@ -34,7 +34,8 @@ class Specialization : NonCopyable {
     bool number = false;
   };
   struct Functions {
-    const Function *host = nullptr, *flat = nullptr, *strided = nullptr;  // flat: null with _ind
+    const KernelFunction *host = nullptr, *flat = nullptr,
+                         *strided = nullptr;  // flat: null with _ind
   };
 
   Specialization(const Definition& d, const std::vector<Type>& t);

@@ -41,12 +41,12 @@ class HostCompilerTest : public KernelCacheTest {
     for (std::string line; std::getline(file, line);) ++n;
     return n;
   }
-  std::unique_ptr<Program> build(const ProgramSource& source) {
+  std::unique_ptr<KernelProgram> build(const ProgramSource& source) {
     return build_on_host(cpu(), source, cache_);
   }
   // The int that the program's function f returns.
-  static int call(const Program& p) {
-    const Function* const f = p.find("f");
+  static int call(const KernelProgram& p) {
+    const KernelFunction* const f = p.find("f");
     return f ? reinterpret_cast<int (*)()>(f->host)() : -1;
   }
   static ProgramSource returns(int value, const std::string& before = "") {
@@ -88,7 +88,7 @@ TEST_F(HostCompilerTest, AnotherCompilerDoesNotGetItsCode) {
 }
 
 TEST_F(HostCompilerTest, LoadsManyProgramsAtOnce) {
-  std::vector<std::unique_ptr<Program>> programs;
+  std::vector<std::unique_ptr<KernelProgram>> programs;
   const std::string code = *cache_.get("code", [&] {
     return compile_on_host(find_host_compiler("test", cpu()), returns(7), cpu());
   });

@@ -33,7 +33,7 @@ std::vector<Context> host_contexts() {
 
 TEST(Program, RunsOnHostContextsAndEmulatedGpus) {
   for (const Context c : host_contexts()) {
-    const Program& p = compile_program(c, doubles("doubles"));
+    const KernelProgram& p = compile_program(c, doubles("doubles"));
     int x = 21;
     reinterpret_cast<void (*)(int*)>(p.find("f")->host)(&x);
     EXPECT_EQ(x, 42) << c;
@@ -42,14 +42,14 @@ TEST(Program, RunsOnHostContextsAndEmulatedGpus) {
 }
 
 TEST(Program, IsOneForEachSourceAndContext) {
-  const Program& p = compile_program(cpu(0), doubles("one"));
+  const KernelProgram& p = compile_program(cpu(0), doubles("one"));
   EXPECT_EQ(&p, &compile_program(cpu(0), doubles("one")));
   EXPECT_NE(&p, &compile_program(cpu(0), doubles("two")));
   EXPECT_NE(&p, &compile_program(cpu(1), doubles("one")));
 }
 
 TEST(Program, ThreadsThatAskAtOnceGetOne) {
-  std::atomic<const Program*> programs[8] = {};
+  std::atomic<const KernelProgram*> programs[8] = {};
   std::vector<std::thread> threads;
   for (auto& p : programs)
     threads.emplace_back([&p] { p = &compile_program(cpu(0), doubles("threads")); });
@@ -72,7 +72,7 @@ TEST(Program, NamesTheContextOfAnError) {
 }
 
 TEST(Program, DoesNotLaunchOnAHostContext) {
-  const Function& f = *compile_program(cpu(0), doubles("launch")).find("f");
+  const KernelFunction& f = *compile_program(cpu(0), doubles("launch")).find("f");
   EXPECT_THAT(message_of<Error>([&] { f.launch({cpu(0)}, {}, nullptr, 0); }),
               HasSubstr("cpu(0) launches no functions of programs"));
 }
