@@ -69,6 +69,6 @@ class KernelProgram : NonCopyable {
 //   SourceError           the text does not compile; the error has the compiler's messages
 //   UnsupportedOnContext  the context has no compiler
 //   DeviceError           the device refuses the code
-const KernelProgram& compile_program(Context c, const ProgramSource& source);
+const KernelProgram& compile_program(Context c, ProgramSource source);
 
 }  // namespace locus

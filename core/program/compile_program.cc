@@ -21,7 +21,7 @@ std::unique_ptr<KernelProgram> Device::build(const ProgramSource& source) {
                              "call it on cpu(0), or implement Device::build");
 }
 
-const KernelProgram& compile_program(Context c, const ProgramSource& source) {
+const KernelProgram& compile_program(Context c, ProgramSource source) {
   using Programs = Once<std::string, std::shared_ptr<const KernelProgram>>;
   static Programs& programs = *new Programs;  // never destroyed, like devices
   return *programs.get(text_of(c, ' ', source_key(source)), [&] {

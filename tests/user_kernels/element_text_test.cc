@@ -57,11 +57,11 @@ std::string compile(const Definition& d, const std::vector<DType>& dtypes, unsig
 }
 
 TEST(ElementText, CompilesForEveryDType) {
-  const Definition& d =
-      Definition::of("T x, T y, raw T w, int64 k", "T z, U u, raw T v",
-                     "z = x * y + w[i % k]; u = z; v[i] = w[n - 1 - i];", "weighted", {}, false);
+  const Definition* const d =
+      &Definition::of("T x, T y, raw T w, int64 k", "T z, U u, raw T v",
+                      "z = x * y + w[i % k]; u = z; v[i] = w[n - 1 - i];", "weighted", {}, false);
   for (DType t : {f32, f64, f16, bf16, i32, i64, u8, i8, bool_}) {
-    const std::string code = compile(d, {t, t, t, i64, t, f32, t});
+    const std::string code = compile(*d, {t, t, t, i64, t, f32, t});
     EXPECT_LT(code.size(), 32u << 10) << name(t);
     EXPECT_THAT(code, testing::AllOf(testing::HasSubstr("weighted_flat"),
                                      testing::HasSubstr("weighted_strided")));
