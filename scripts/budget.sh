@@ -195,7 +195,7 @@ fi
 # LOCUS_WITH_* for these alone.
 hits=$(sources 'core/*' 'devices/*' 'ops/*' 'nn/*' 'examples/*.cc' 'examples/*.h' 'tests/*.h' |
   xargs grep -l 'LOCUS_WITH_' |
-  grep -vE '^(devices/(cuda|nccl)/.*|devices/ranks/(nccl|mpi)[a-z_]*\.cc|tests/(devices/cuda_support|support/slow|bench/bench)\.h)$' || true)
+  grep -vE '^(devices/(cuda|nccl|nvrtc)/.*|devices/ranks/(nccl|mpi)[a-z_]*\.cc|tests/(devices/cuda_support|support/slow|bench/bench)\.h)$' || true)
 [ -z "$hits" ] || breach "files that read LOCUS_WITH_*, which is not defined for them:"$'\n'"$hits"
 
 hits=$(sources '*.h' '*.cc' | xargs grep -l 'LOCUS_ALL_ISAS' | grep -v '^tests/ops/matmul_test\.cc$' || true)
