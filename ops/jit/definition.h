@@ -4,6 +4,7 @@
 // Definitions live until the process ends, as ops do. Equal texts are one definition. Threads: any.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <map>
@@ -20,10 +21,16 @@
 
 namespace locus::jit {
 
-// A call's operands by parameter: a tensor, a number, or neither, for an output to be made.
+// A call's operands by parameter: a tensor, a number, or neither, for an output to be made. Only
+// the kernel's parameters are set.
 struct Operands {
-  const Tensor* tensor[kMostOperands] = {};
-  const Scalar* number[kMostOperands] = {};
+  const Tensor* tensor[kMostOperands];
+  const Scalar* number[kMostOperands];
+
+  explicit Operands(size_t parameters) {
+    std::fill_n(tensor, parameters, nullptr);
+    std::fill_n(number, parameters, nullptr);
+  }
 };
 
 // The kernel for operands of certain dtypes.

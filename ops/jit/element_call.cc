@@ -39,7 +39,7 @@ class Invoked {
  public:
   Invoked(const Definition& d, std::span<const Operand* const> in,
           std::span<const Operand* const> out, const KernelCall& call)
-      : d_(d) {
+      : d_(d), operands_(d.parameters.size()) {
     check_call(in.size(), out.size(), call);
     size_t k = 0;
     for (const auto list : {in, out})
@@ -76,14 +76,16 @@ class Invoked {
   }
   void write() {
     Tensors copies;
-    copies.reserve(refs_.n);
     RefList in;
     size_t j = 0;
     for (size_t k = 0; k < d_.parameters.size(); ++k) {
       const Tensor* const t = operands_.tensor[k];
       if (!t) continue;
       const bool copied = !(attrs_.targets >> j & 1) && overlaps(k, *t);
-      if (copied) copies.push_back(row_major_copy(*t, t->dtype()));
+      if (copied) {
+        copies.reserve(refs_.n);  // none moves
+        copies.push_back(row_major_copy(*t, t->dtype()));
+      }
       in.add(copied ? copies.back() : *t);
       ++j;
     }
@@ -282,7 +284,7 @@ std::string ElementwiseKernel::source(Context c, std::initializer_list<DType> of
   // Operands without elements.
   Tensors tensors;
   const Scalar zero = 0;
-  jit::Operands operands;
+  jit::Operands operands(all.size());
   tensors.reserve(all.size());
   for (const DType d : of_operands) {
     const size_t k = tensors.size();

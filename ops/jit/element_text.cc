@@ -89,7 +89,8 @@ class Writer {
     if (!d_.options.preamble.empty())
       line("#line 1 \"", d_.name, ": preamble\"\n", preamble.rest, "\n#line 1 \"(generated)\"");
     // Aliases: a parameter's name may hide what a later type is made of.
-    std::string list = "const int64_t i, const int64_t n";
+    // Without row-major order there is no i: a macro that uses it does not compile.
+    std::string list = d_.ordered ? "const int64_t i, const int64_t n" : "int64_t, const int64_t n";
     if (d_.indexed) list += ", const jit::Index& _ind";
     for (size_t k = 0; k < d_.parameters.size(); ++k) {
       const char* const constant = written(k) ? "" : "const ";

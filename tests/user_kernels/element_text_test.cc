@@ -47,7 +47,7 @@ std::string compile(const Definition& d, const std::vector<DType>& dtypes, unsig
   std::vector<Tensor> tensors;
   for (DType t : dtypes) tensors.push_back(zeros({2}, t));
   const Scalar two = 2;
-  Operands operands;
+  Operands operands(dtypes.size());
   for (size_t k = 0; k < dtypes.size(); ++k)
     if (numbers >> k & 1)
       operands.number[k] = &two;

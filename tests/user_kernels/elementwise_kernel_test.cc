@@ -321,6 +321,17 @@ TEST(ElementwiseKernel, WithoutInputs) {
   }
 }
 
+TEST(ElementwiseKernel, ParametersMayHaveNamesThatLocusUses) {
+  const ElementwiseKernel k("f32 jit, f32 locus, raw f32 kernel, f32 m, f32 a", "f32 names, f32 e",
+                            "names = jit + locus + kernel[0] + m; e = a;", "body");
+  for (Context c : kernel_contexts()) {
+    const Tensor x = ones({3}, c);
+    const Tensors out = k.run({x, x, x, x, 2});
+    EXPECT_EQ(values(out[0]), std::vector<double>(3, 4));
+    EXPECT_EQ(values(out[1]), std::vector<double>(3, 2));
+  }
+}
+
 TEST(ElementwiseKernel, BlockSizes) {
   const ElementwiseKernel k("T x", "T y", "y = x + i;", "blocks");
   for (Context c : contexts())
