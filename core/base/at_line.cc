@@ -20,14 +20,14 @@ size_t line_of(std::string_view text) {
   return ends ? begin : text.npos;
 }
 
+}  // namespace
+
 // Inline functions of headers are compiled with the user's code.
 bool is_users(Caller from) {
   const std::string_view file = from.file ? from.file : "";
   const auto in = [&](const char* folder) { return file.find(folder) != file.npos; };
   return !file.empty() && !from.in_library && !in("/include/locus/") && !in("/include/c++/");
 }
-
-}  // namespace
 
 std::string without_line(const std::string& text) { return text.substr(0, line_of(text)); }
 

@@ -12,6 +12,8 @@ namespace locus {
 // line of the user's code stays. Lines of Locus and of the standard library are never appended.
 std::string with_line(const std::string& text, Caller from);
 std::string without_line(const std::string& text);
+// Whether the line is known and of the user's code: not of Locus or the standard library.
+bool is_users(Caller from);
 std::string line_in(const std::string& text);  // " (at train.cc:152)", or ""
 
 }  // namespace locus

@@ -9,6 +9,7 @@
 #include <locus/core/call/register.h>
 #include <locus/core/device.h>
 #include <locus/core/memory/storage.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/core/observe/trace.h>
 #include <locus/core/op.h>
 #include <locus/core/replay/replay.h>
@@ -248,12 +249,14 @@ Tensor row_major_copy(const Tensor& x, DType dtype) {
 }
 
 Tensor Tensor::copyto(Context to, CopyOptions options, Caller from) const try {
+  const UserLine user_line(from);
   return invoke(copyto_op(), {*this}, CopytoAttrs{to, options, from});
 } catch (const Error&) {
   rethrow_at(from);
 }
 
 const Tensor& Tensor::copyto(const Tensor& into, CopyOptions options, Caller from) const try {
+  const UserLine user_line(from);
   detail::expect_tensor("copyto", into, "target");
   invoke_into(copyto_op(), {*this}, {into}, CopytoAttrs{into.context(), options, from});
   return into;
@@ -269,6 +272,7 @@ Tensor Tensor::as_in_context(Context to, Caller from) const try {
 }
 
 Tensor& Tensor::operator=(At<Tensor> given) && try {
+  const UserLine user_line(given.from);
   assign(*this, given.value, given.from);
   return *this;
 } catch (const Error&) {
@@ -276,6 +280,7 @@ Tensor& Tensor::operator=(At<Tensor> given) && try {
 }
 
 Tensor& Tensor::operator=(At<Scalar> given) && try {
+  const UserLine user_line(given.from);
   static const OpRef<FillAttrs> fill("fill");
   invoke_into(fill, {}, {*this}, FillAttrs{given.value, impl().view.meta});
   return *this;
@@ -292,6 +297,7 @@ void Tensor::wait_to_read(Caller from) const try {
 }
 
 void Tensor::to_host(void* out, DType dtype, Caller from) const try {
+  const UserLine user_line(from);
   const trace::Scope scope(TransferKind::to_vector, from);
   capture::check_wait(context(), "to_vector", from);
   const Tensor detached = detach();

@@ -12,6 +12,7 @@
 #include <locus/core/device.h>
 #include <locus/core/error.h>
 #include <locus/core/memory/storage.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/core/observe/nan_check.h>
 #include <locus/core/observe/trace.h>
 #include <locus/core/op.h>
@@ -312,6 +313,7 @@ Context context_of(const Op& op, std::span<const Ref> in, const Context* where,
 
 void invoke(const Op& op, std::span<const Ref> in, const AttrsView& attrs, const Context* where,
             std::span<Tensor> out) try {
+  const memory_events::RunningOp running([&] { return NamedCalls::name(op); });
   check_call(op, in, attrs, out.size());
   if (op.in_place) [[unlikely]]
     throw Error(op.name, ": writes in place; call invoke_into");
@@ -355,6 +357,7 @@ void invoke(const Op& op, std::span<const Ref> in, const AttrsView& attrs, const
 
 void invoke_into(const Op& op, std::span<const Ref> in, const AttrsView& attrs,
                  std::span<const Ref> out) try {
+  const memory_events::RunningOp running([&] { return NamedCalls::name(op); });
   check_call(op, in, attrs, out.size());
   for (size_t i = 0; i < out.size(); ++i) {
     checked(op, out[i], in.size() + i, in.size());

@@ -3,6 +3,7 @@
 #include <locus/core/error.h>
 #include <locus/core/memory/arena.h>
 #include <locus/core/memory/unload.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/core/observe/trace.h>
 
 namespace locus {
@@ -34,7 +35,15 @@ Storage::Storage(Context context, size_t bytes, StreamView home, std::shared_ptr
 }
 
 Storage::~Storage() {
-  if (devices_unload.load(std::memory_order_relaxed)) return;
+  if (devices_unload.load(std::memory_order_relaxed)) [[unlikely]] {
+    if (!owner_ && !memory_events::off())
+      memory_events::tell({.kind = MemoryEventKind::freed,
+                           .context = context_,
+                           .stream = pool_stream_.id,
+                           .bytes = bytes_,
+                           .data = data_});
+    return;
+  }
   std::vector<EventView> pending = pending_uses();
   if (home_id_.load(std::memory_order_relaxed) != pool_stream_.id)
     record_into(pending, *home_.load());

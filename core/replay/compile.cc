@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <locus/core/error.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/core/observe/nan_check.h>
 #include <locus/core/parallel.h>
 #include <locus/core/replay/compile_entry.h>
@@ -107,6 +108,7 @@ Compiled& Compiled::operator=(Compiled&&) noexcept = default;
 Compiled::~Compiled() = default;
 
 Tensors Compiled::operator()(const Tensors& in, Caller from) {
+  const UserLine user_line(from);
   if (!state_) throw Error("Compiled: it was moved from; use the object it was moved to");
   for (size_t i = 0; i < in.size(); ++i)
     if (!in[i].defined())
