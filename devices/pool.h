@@ -80,6 +80,11 @@ class CachingPool final : public MemoryPool, private NonCopyable {
   size_t rounded(size_t bytes) const;
   int bin_of(size_t size) const;
   StreamBlocks& blocks_of(StreamView stream) LOCUS_REQUIRES(mutex_);
+  size_t block_size(size_t bytes) const;
+  void* acquire(size_t bytes, StreamView stream);
+  void* allocate_told(size_t bytes, StreamView stream);
+  void tell_freed(const void* p, size_t bytes, StreamView stream) const;
+  void release_to_source(void* p, size_t bytes) noexcept;
   void* hand_out(void* p, size_t bytes, size_t size) LOCUS_REQUIRES(mutex_);
   void* allocate_slow(size_t bytes, size_t size, StreamView stream);
   void* take(size_t size) LOCUS_REQUIRES(mutex_);

@@ -7,6 +7,7 @@
 
 #include <locus/core/base/environment.h>
 #include <locus/core/error.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/devices/pool/pool_blocks.h>
 
 // Present only in programs built with AddressSanitizer.
@@ -57,7 +58,7 @@ CachingPool::~CachingPool() {
   }
   for (const auto& segment : segments_) {
     unpoison(segment->data, segment->size);
-    source_->release(segment->data, segment->size);
+    release_to_source(segment->data, segment->size);
     for (Chunk* chunk = segment->first; chunk != nullptr;) delete std::exchange(chunk, chunk->next);
   }
 }
@@ -102,6 +103,12 @@ void* CachingPool::hand_out(void* p, size_t bytes, size_t size) {
 }
 
 void* CachingPool::allocate(size_t bytes, StreamView stream) {
+  if (!memory_events::off()) [[unlikely]]
+    return allocate_told(bytes, stream);
+  return acquire(bytes, stream);
+}
+
+void* CachingPool::acquire(size_t bytes, StreamView stream) {
   if (bytes > kLargest) {
     const SpinLock lock(mutex_);
     out_of_memory(bytes);
@@ -121,6 +128,8 @@ void* CachingPool::allocate(size_t bytes, StreamView stream) {
 
 void CachingPool::deallocate(void* p, size_t bytes, StreamView stream) noexcept {
   if (p == nullptr) return;
+  if (!memory_events::off()) [[unlikely]]
+    tell_freed(p, bytes, stream);
   if (!options_.caching) return release_uncached(p, bytes);
   const size_t size = rounded(bytes);
   poison(p, size);
@@ -147,6 +156,8 @@ void CachingPool::deallocate(void* p, size_t bytes, StreamView stream) noexcept 
 void CachingPool::deallocate_after(void* p, size_t bytes, StreamView stream,
                                    std::span<const EventView> pending) noexcept {
   if (pending.empty()) return deallocate(p, bytes, stream);
+  if (!memory_events::off()) [[unlikely]]
+    tell_freed(p, bytes, stream);
   const SpinLock lock(mutex_);
   deferred_.push_back({p, bytes, stream, {pending.begin(), pending.end()}});
 }

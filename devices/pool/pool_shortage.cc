@@ -8,6 +8,7 @@
 #include <locus/core/base/table.h>
 #include <locus/core/error.h>
 #include <locus/core/memory/recording_home.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/core/stream.h>
 #include <locus/devices/pool/pool_blocks.h>
 
@@ -17,6 +18,44 @@ namespace {
 constexpr size_t kSegment[] = {size_t{2} << 20, size_t{32} << 20, 0};  // by Kind; 0: exact
 
 }  // namespace
+
+// The size that stats count.
+size_t CachingPool::block_size(size_t bytes) const {
+  return options_.caching ? rounded(bytes) : std::max<size_t>(bytes, 1);
+}
+
+// allocate(), with events. No lock is held while hooks run.
+void* CachingPool::allocate_told(size_t bytes, StreamView stream) {
+  memory_events::read_environment();
+  MemoryEvent event{
+      .context = options_.context, .stream = stream.id, .bytes = bytes, .block = block_size(bytes)};
+  memory_events::tell(event);
+  void* const p = acquire(bytes, stream);
+  event.kind = MemoryEventKind::served;
+  event.data = p;
+  memory_events::tell(event);
+  return p;
+}
+
+// Comes before the block can be handed out again, so that hooks see events of a block in order.
+void CachingPool::tell_freed(const void* p, size_t bytes, StreamView stream) const {
+  memory_events::tell({.kind = MemoryEventKind::freed,
+                       .context = options_.context,
+                       .stream = stream.id,
+                       .bytes = bytes,
+                       .block = block_size(bytes),
+                       .data = p});
+}
+
+void CachingPool::release_to_source(void* p, size_t bytes) noexcept {
+  if (!memory_events::off())
+    memory_events::tell({.kind = MemoryEventKind::released,
+                         .context = options_.context,
+                         .bytes = bytes,
+                         .block = bytes,
+                         .data = p});
+  source_->release(p, bytes);
+}
 
 void* CachingPool::allocate_slow(size_t bytes, size_t size, StreamView stream) {
   const SpinLock lock(mutex_);
@@ -47,6 +86,12 @@ void* CachingPool::take(size_t size) {
   FirstFailure failure;
   mutex_.unlock();
   failure.run([&] { p = source_->allocate(size); });
+  if (p != nullptr && !memory_events::off())
+    memory_events::tell({.kind = MemoryEventKind::upstream,
+                         .context = options_.context,
+                         .bytes = size,
+                         .block = size,
+                         .data = p});
   mutex_.lock();
   if (p != nullptr)
     ++stats_.driver_allocations;
@@ -68,7 +113,7 @@ void* CachingPool::allocate_uncached(size_t bytes) {
 
 void CachingPool::release_uncached(void* p, size_t bytes) {
   const size_t size = std::max<size_t>(bytes, 1);
-  source_->release(p, size);
+  release_to_source(p, size);
   const SpinLock lock(mutex_);
   stats_.in_use -= size;
   stats_.reserved -= size;
@@ -149,7 +194,7 @@ void CachingPool::release_free_segments() {
   size_t released = 0;
   for (const auto& segment : unused) {
     unpoison(segment->data, segment->size);
-    source_->release(segment->data, segment->size);
+    release_to_source(segment->data, segment->size);
     released += segment->size;
   }
   mutex_.lock();
