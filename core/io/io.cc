@@ -14,6 +14,7 @@
 #include <locus/core/error.h>
 #include <locus/core/io/atomic_file.h>
 #include <locus/core/memory/storage.h>
+#include <locus/core/observe/memory_events.h>
 
 namespace locus {
 namespace {
@@ -174,6 +175,7 @@ const Tensor* find_in(const NamedTensors& all, const std::string& name) {
 }
 
 void save(const std::string& path, const NamedTensors& tensors, Caller from) try {
+  const UserLine user_line(from);
   size_t named = 0;
   for (const auto& [key, tensor] : tensors) {
     detail::expect_tensor("save", tensor, path, ": '", key, "'");
@@ -208,6 +210,7 @@ void save(const std::string& path, const NamedTensors& tensors, Caller from) try
 }
 
 NamedTensors load(const std::string& path, Context to, Caller from) try {
+  const UserLine user_line(from);
   capture::check("load", "the host reads a file; load before");
   Reader file(path);
   const uint64_t magic = file.get<uint64_t>("the file's magic number");

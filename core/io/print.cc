@@ -15,6 +15,7 @@
 #include <locus/core/base/text.h>
 #include <locus/core/dtype.h>
 #include <locus/core/memory/storage.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/core/observe/trace.h>
 #include <locus/core/tensor.h>
 
@@ -321,6 +322,7 @@ class Printer {
 std::string format_array(const void* data, const Meta& meta) { return Printer(data, meta).run(); }
 
 std::ostream& operator<<(std::ostream& os, At<Tensor> x) try {
+  const UserLine user_line(x.from);
   if (!x.value.defined()) return os << "Tensor()";
   const trace::Scope scope(TransferKind::print, x.from);
   capture::check_wait(x.value.context(), "print", x.from);

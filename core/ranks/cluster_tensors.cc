@@ -12,6 +12,7 @@
 #include <locus/core/device.h>
 #include <locus/core/error.h>
 #include <locus/core/memory/storage.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/core/ranks/communicator.h>
 #include <locus/core/ranks/rank_calls.h>
 #include <locus/core/stream.h>
@@ -261,6 +262,7 @@ void run_on_ranks(const std::string& name, const Tensors& tensors, std::optional
 }  // namespace
 
 void all_reduce(const Tensors& tensors, ReduceOp op, Caller from) try {
+  const UserLine user_line(from);
   run_on_ranks(
       text_of("cluster::all_reduce(", op, ")"), tensors, op, {.sums = true}, from,
       [&](RankLink& link, std::span<const View> data, StreamView s) {
@@ -286,6 +288,7 @@ double all_reduce(double value, ReduceOp op, Caller from) {
 }
 
 void broadcast(const Tensors& tensors, int root, Caller from) try {
+  const UserLine user_line(from);
   const std::string name = text_of("cluster::broadcast(root ", root, ")");
   const bool mine = rank() == root;
   run_on_ranks(
@@ -301,6 +304,7 @@ void broadcast(const Tensors& tensors, int root, Caller from) try {
 }
 
 Tensor send_recv(const Tensor& x, const std::vector<int>& sources, Caller from) try {
+  const UserLine user_line(from);
   const std::string name = text_of("cluster::send_recv(sources ", listed(sources), ")");
   Tensors both;
   share_failure(

@@ -9,6 +9,7 @@
 #include <locus/core/base/recording_hooks.h>
 #include <locus/core/error.h>
 #include <locus/core/memory/storage.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/core/op.h>
 #include <locus/core/replay/recording.h>
 #include <locus/core/stream.h>
@@ -133,6 +134,7 @@ void check_in_place(const std::string& who, std::span<const Ref> in, const Tenso
 }
 
 void Tensor::attach_grad(GradReq req, Caller from) const try {
+  const UserLine user_line(from);
   detail::expect_tensor("attach_grad", *this);
   autograd::expect_grad_req("attach_grad", req);
   TensorImpl& t = impl();
@@ -148,6 +150,7 @@ void Tensor::attach_grad(GradReq req, Caller from) const try {
 }
 
 void Tensor::attach_grad(const Tensor& place, GradReq req, Caller from) const try {
+  const UserLine user_line(from);
   detail::expect_tensor("attach_grad", *this);
   detail::expect_tensor("attach_grad", place, "place");
   autograd::expect_grad_req("attach_grad", req);
@@ -173,6 +176,7 @@ void Tensor::attach_grad(const Tensor& place, GradReq req, Caller from) const tr
 bool Tensor::has_grad() const { return impl().graph && impl().graph->grad.defined(); }
 
 Tensor Tensor::grad(Caller from) const try {
+  const UserLine user_line(from);
   if (!has_grad()) {
     const GraphState* const state = impl().graph.get();
     if (state && state->node)
@@ -199,6 +203,7 @@ Tensor Tensor::detach(Caller from) const try {
 }
 
 void Tensor::zero_grad(Caller from) const try {
+  const UserLine user_line(from);
   if (has_grad() && !impl().graph->grad.impl().storage) return;  // counts as 0
   const autograd::Pause pause(autograd::is_training());
   grad() = 0;  // writes its memory

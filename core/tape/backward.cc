@@ -11,6 +11,7 @@
 #include <locus/core/base/recording_hooks.h>
 #include <locus/core/error.h>
 #include <locus/core/memory/storage.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/core/op.h>
 #include <locus/core/tape/backward_pass.h>
 #include <locus/core/tape/grad_memory.h>
@@ -250,6 +251,7 @@ class PassMode : public autograd::Mode {
 namespace autograd {
 
 void backward(const Tensors& heads, const HeadOptions& options, Caller from) try {
+  const UserLine user_line(from);
   const PassMode mode(false);
   Pass pass("backward", heads, nullptr, {options.head_gradients, options.retain_graph});
   pass.run();
@@ -275,6 +277,7 @@ Tensors shared_gradients(const Tensors& heads, const Tensors& variables,
 
 Tensors grad(const Tensors& heads, const Tensors& variables, const GradOptions& options,
              Caller from) try {
+  const UserLine user_line(from);
   Tensors result = shared_gradients(heads, variables, options);
   const PassMode mode(options.create_graph);
   for (Tensor& g : result)
