@@ -20,6 +20,7 @@ bool register_gpus();      // with CUDA: register_cuda(); else false
 bool register_builtins() {
   static const bool once = [] {
     register_ledger();
+    register_memory_tools();
     register_copyto();
     register_cpu();
     register_ranks();

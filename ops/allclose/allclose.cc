@@ -3,6 +3,7 @@
 #include <locus/core/autograd.h>
 #include <locus/core/base/at_line.h>
 #include <locus/core/base/recording_hooks.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/core/observe/nan_check.h>
 #include <locus/ops/call_check.h>
 #include <locus/ops/compare.h>
@@ -15,6 +16,7 @@
 namespace locus {
 
 bool allclose(const Operand& a, const Operand& b, const CloseOptions& o, Caller from) try {
+  const UserLine user_line(from);
   if (!(o.rtol >= 0 && o.atol >= 0))
     throw ValueError("allclose: rtol ", o.rtol, ", atol ", o.atol, "; expected numbers >= 0");
   const autograd::Pause pause;

@@ -6,6 +6,7 @@
 #include <locus/core/base/at_line.h>
 #include <locus/core/base/empty_tensor.h>
 #include <locus/core/call/invoke_check.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/core/op.h>
 #include <locus/core/ranks/communicator.h>
 #include <locus/core/tape/tape.h>
@@ -265,6 +266,7 @@ Tensors run(const Op& op, const Group& group, const Tensors& parts, const Collec
 
 Tensors all_reduce(const Group& group, const Tensors& parts, const AllReduceOptions& options,
                    Caller from) try {
+  const UserLine user_line(from);
   static const OpRef<CollectiveAttrs> op("all_reduce");
   const CollectiveAttrs a{.op = options.op, .from = from};
   if (autograd::is_recording()) return run(op, group, parts, a, options.out);
@@ -283,6 +285,7 @@ Tensors all_reduce(const Group& group, const Tensors& parts, const AllReduceOpti
 }
 
 Tensor reduce(const Group& group, const Tensors& parts, int root, ReduceOp how, Caller from) try {
+  const UserLine user_line(from);
   static const OpRef<CollectiveAttrs> op("reduce");
   return run(op, group, parts, {.op = how, .root = root, .from = from})[0];
 } catch (const Error&) {
@@ -290,6 +293,7 @@ Tensor reduce(const Group& group, const Tensors& parts, int root, ReduceOp how, 
 }
 
 Tensors broadcast(const Group& group, const Tensor& x, Caller from) try {
+  const UserLine user_line(from);
   detail::expect_tensor("broadcast", x);
   const auto at = std::ranges::find(group, x.context());
   if (at == group.end())
@@ -317,6 +321,7 @@ Tensors broadcast(const Group& group, const Tensor& x, Caller from) try {
 
 Tensors reduce_scatter(const Group& group, const Tensors& parts,
                        const ReduceScatterOptions& options, Caller from) try {
+  const UserLine user_line(from);
   static const OpRef<CollectiveAttrs> op("reduce_scatter");
   return run(op, group, parts, {.op = options.op, .axis = options.axis, .from = from});
 } catch (const Error&) {
@@ -325,6 +330,7 @@ Tensors reduce_scatter(const Group& group, const Tensors& parts,
 
 Tensors all_gather(const Group& group, const Tensors& parts, const AllGatherOptions& options,
                    Caller from) try {
+  const UserLine user_line(from);
   static const OpRef<CollectiveAttrs> op("all_gather");
   const int axis = parts.empty() ? 0 : detail::axis_of(parts[0], options.axis, "all_gather");
   return run(op, group, parts, {.axis = axis, .from = from}, {}, axis);
@@ -334,6 +340,7 @@ Tensors all_gather(const Group& group, const Tensors& parts, const AllGatherOpti
 
 Tensors all_to_all(const Group& group, const Tensors& parts, const AllToAllOptions& options,
                    Caller from) try {
+  const UserLine user_line(from);
   static const OpRef<CollectiveAttrs> op("all_to_all");
   return run(op, group, parts,
              {.axis = options.split_axis, .concat_axis = options.concat_axis, .from = from});
@@ -343,6 +350,7 @@ Tensors all_to_all(const Group& group, const Tensors& parts, const AllToAllOptio
 
 Tensors send_recv(const Group& group, const Tensors& parts, const std::vector<int>& sources,
                   Caller from) try {
+  const UserLine user_line(from);
   named("send_recv", [&] {
     check_places(group, parts);
     if (sources.size() != parts.size())

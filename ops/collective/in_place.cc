@@ -6,6 +6,7 @@
 #include <locus/core/base/at_line.h>
 #include <locus/core/call/invoke_check.h>
 #include <locus/core/error.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/core/op.h>
 #include <locus/core/parallel.h>
 #include <locus/core/tape/tape.h>
@@ -46,6 +47,7 @@ void check_roots(const Op& op, const Group& group, size_t tensors, std::span<con
 
 void all_reduce_many(const Group& group, std::span<const Tensors> tensors,
                      const AllReduceManyOptions& options, Caller from) try {
+  const UserLine user_line(from);
   detail::called_as("all_reduce_many", "all_reduce", [&] {
     check_many(get_op("all_reduce"), group, tensors,
                [&](const Tensors& parts) { check_op(options.op, parts[0]); });
@@ -80,6 +82,7 @@ void all_reduce_many(const Group& group, std::span<const Tensors> tensors,
 
 void reduce_many(const Group& group, std::span<const Tensors> tensors, std::span<const int> roots,
                  const AllReduceManyOptions& options, Caller from) try {
+  const UserLine user_line(from);
   detail::called_as("reduce_many", "reduce", [&] {
     const Op& op = get_op("reduce");
     check_roots(op, group, tensors.size(), roots);
@@ -96,6 +99,7 @@ void reduce_many(const Group& group, std::span<const Tensors> tensors, std::span
 
 void broadcast_many(const Group& group, std::span<const Tensors> tensors,
                     std::span<const int> roots, Caller from) try {
+  const UserLine user_line(from);
   detail::called_as("broadcast_many", "copyto", [&] {
     const Op& op = get_op("copyto");
     check_roots(op, group, tensors.size(), roots);

@@ -4,6 +4,7 @@
 
 #include <locus/core/amp.h>
 #include <locus/core/base/at_line.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/core/op.h>
 #include <locus/ops/call_check.h>
 #include <locus/ops/convolution/convolution_kernel.h>
@@ -252,6 +253,7 @@ ConvolutionAttrs attrs_of(const Options& o, int rank, const char* op) {
 
 Tensor convolution(const Tensor& x, const Tensor& weight, const Tensor& bias,
                    const ConvolutionOptions& o, Caller from) try {
+  const UserLine user_line(from);
   detail::expect_tensor("convolution", x);
   detail::expect_tensor("convolution", weight, "weight");
   if (amp::narrows({&x, &weight, &bias})) [[unlikely]]
@@ -270,6 +272,7 @@ Tensor convolution(const Tensor& x, const Tensor& weight, const Tensor& bias,
 
 Tensor deconvolution(const Tensor& x, const Tensor& weight, const Tensor& bias,
                      const DeconvolutionOptions& o, Caller from) try {
+  const UserLine user_line(from);
   static const OpRef<ConvolutionAttrs> op("deconvolution");
   detail::expect_tensor("deconvolution", x);
   detail::expect_tensor("deconvolution", weight, "weight");
@@ -301,6 +304,7 @@ Tensor deconvolution(const Tensor& x, const Tensor& weight, const Tensor& bias,
 
 Tensor convolution_weight_grad(const Tensor& x, const Tensor& dy, const Extent& kernel,
                                const ConvolutionOptions& o, Caller from) try {
+  const UserLine user_line(from);
   static const OpRef<ConvolutionAttrs> op("convolution_weight_grad");
   detail::expect_tensor("convolution_weight_grad", x);
   detail::expect_tensor("convolution_weight_grad", dy, "dy");

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <locus/core/base/at_line.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/core/op.h>
 #include <locus/devices/cpu.h>
 #include <locus/ops/call_check.h>
@@ -54,6 +55,7 @@ Samples contiguous_samples(Context c, DType d) {
 }  // namespace
 
 Tensor cast(const Tensor& x, DType dtype, Caller from) try {
+  const UserLine user_line(from);
   static const OpRef<CopyAttrs> op("copy");
   detail::expect_tensor("cast", x);
   return invoke(op, {x}, CopyAttrs{dtype});
@@ -62,6 +64,7 @@ Tensor cast(const Tensor& x, DType dtype, Caller from) try {
 }
 
 Tensor copy(const Tensor& x, Caller from) try {
+  const UserLine user_line(from);
   detail::expect_tensor("copy", x);
   return cast(x, x.dtype());
 } catch (const Error&) {
@@ -69,6 +72,7 @@ Tensor copy(const Tensor& x, Caller from) try {
 }
 
 Tensor contiguous(const Tensor& x, Caller from) try {
+  const UserLine user_line(from);
   static const OpRef<CopyAttrs> op("contiguous");
   detail::expect_tensor("contiguous", x);
   return x.contiguous() ? x : invoke(op, {x}, CopyAttrs{x.dtype()});

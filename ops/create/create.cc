@@ -7,6 +7,7 @@
 #include <locus/core/base/at_line.h>
 #include <locus/core/base/recording_hooks.h>
 #include <locus/core/memory/storage.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/devices/cpu.h>
 #include <locus/ops/create/create_kernel.h>
 
@@ -94,6 +95,7 @@ namespace detail {
 
 Tensor from_host(const void* data, DType d, const Shape& shape, TensorOptions options,
                  DType fallback, Caller from) try {
+  const UserLine user_line(from);
   const Context to = where(options), host = is_host(to) ? to : cpu();
   const DType dtype = options.dtype.value_or(fallback);
   if (capture::active()) [[unlikely]] {
@@ -134,21 +136,25 @@ void check_count(size_t elements, const Shape& shape, Caller from) try {
 }  // namespace detail
 
 Tensor empty(const Shape& shape, TensorOptions o, Caller from) try {
+  const UserLine user_line(from);
   return allocate(where(o), checked_meta("empty", o.dtype.value_or(f32), shape));
 } catch (const Error&) {
   rethrow_at(from);
 }
 Tensor zeros(const Shape& shape, TensorOptions o, Caller from) try {
+  const UserLine user_line(from);
   return filled("zeros", shape, 0, o);
 } catch (const Error&) {
   rethrow_at(from);
 }
 Tensor ones(const Shape& shape, TensorOptions o, Caller from) try {
+  const UserLine user_line(from);
   return filled("ones", shape, 1, o);
 } catch (const Error&) {
   rethrow_at(from);
 }
 Tensor full(const Shape& shape, Scalar value, TensorOptions o, Caller from) try {
+  const UserLine user_line(from);
   return filled("full", shape, value, o);
 } catch (const Error&) {
   rethrow_at(from);
@@ -157,11 +163,13 @@ static TensorOptions like(const Tensor& x, const TensorOptions& o) {
   return {o.context.value_or(x.context()), o.dtype.value_or(x.dtype())};
 }
 Tensor zeros_like(const Tensor& x, TensorOptions o, Caller from) try {
+  const UserLine user_line(from);
   return filled("zeros_like", x.shape(), 0, like(x, o));
 } catch (const Error&) {
   rethrow_at(from);
 }
 Tensor ones_like(const Tensor& x, TensorOptions o, Caller from) try {
+  const UserLine user_line(from);
   return filled("ones_like", x.shape(), 1, like(x, o));
 } catch (const Error&) {
   rethrow_at(from);
@@ -172,6 +180,7 @@ Tensor arange(double start, double stop, TensorOptions o, Caller from) {
   return arange(start, stop, 1, o, from);
 }
 Tensor arange(double start, double stop, double step, TensorOptions o, Caller from) try {
+  const UserLine user_line(from);
   const double count = std::ceil((stop - start) / step);
   if (step == 0 || !std::isfinite(count) || count > 9e18)
     throw ValueError("arange: expected finite bounds and a step other than 0, got start ", start,
@@ -187,6 +196,7 @@ Tensor linspace(double start, double stop, int64_t num, TensorOptions o, Caller 
 }
 Tensor linspace(double start, double stop, int64_t num, bool endpoint, TensorOptions o,
                 Caller from) try {
+  const UserLine user_line(from);
   const Meta meta = checked_meta("linspace", o.dtype.value_or(f32), {num});
   const int64_t steps = endpoint ? num - 1 : num;
   const double step = steps > 0 ? (stop - start) / static_cast<double>(steps) : 0;
@@ -199,6 +209,7 @@ Tensor linspace(double start, double stop, int64_t num, bool endpoint, TensorOpt
 }
 
 Tensor eye(int64_t rows, int64_t columns, int64_t k, TensorOptions o, Caller from) try {
+  const UserLine user_line(from);
   static const OpRef<FillAttrs> fill("fill");
   const int64_t width = columns == 0 ? rows : columns;
   const Tensor t = filled("eye", {rows, width}, 0, o);

@@ -4,6 +4,7 @@
 
 #include <locus/core/amp.h>
 #include <locus/core/base/at_line.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/core/op.h>
 #include <locus/devices/cpu.h>
 #include <locus/ops/call_check.h>
@@ -124,6 +125,7 @@ Tensor fused(const Tensor& x, const Tensor& w, const Tensor& b, FusedActivation 
 
 Tensor dense(const Tensor& data, const Tensor& weight, const Tensor& bias,
              FusedActivation activation, bool flatten, Caller from) try {
+  const UserLine user_line(from);
   detail::expect_tensor("dense", data);
   detail::expect_tensor("dense", weight, "weight");
   if (amp::narrows({&data, &weight, &bias})) [[unlikely]]

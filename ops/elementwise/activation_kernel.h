@@ -1,6 +1,7 @@
 // Activations and related formulas.
 #pragma once
 
+#include <locus/core/observe/memory_events.h>
 #include <locus/ops/elementwise/form.h>
 
 namespace locus::formula {
@@ -289,6 +290,7 @@ Tensor smooth_l1(const Tensor& x, double scalar, Caller from) {
   return call(formula::SmoothL1{{}, scalar}, x, from);
 }
 Tensor clip(const Tensor& x, double a_min, double a_max, Caller from) try {
+  const UserLine user_line(from);
   const auto held = [&](double v) {  // i8 and u8 are computed in i32 on a GPU
     const DType d = x.dtype();
     return d == u8                 ? std::clamp(v, 0., 255.)
@@ -303,6 +305,7 @@ Tensor softcap(const Tensor& x, double c, Caller from) {
   return call(formula::Softcap{{}, c}, x, from);
 }
 Tensor prelu(const Tensor& x, const Tensor& alpha, Caller from) try {
+  const UserLine user_line(from);
   int64_t lengths[kMaxRank];  // of alpha, which broadcasts along axis 1
   std::fill_n(lengths, kMaxRank, 1);
   const bool one = alpha.size() == 1, channels = x.ndim() > 1;

@@ -7,6 +7,7 @@
 #include <locus/core/base/at_line.h>
 #include <locus/core/base/empty_tensor.h>
 #include <locus/core/error.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
@@ -278,6 +279,7 @@ void define(formula::List<F...>) {
 
 template <class F>
 Tensor call(const F& f, const Tensor& x, Caller from) try {
+  const UserLine user_line(from);
   detail::expect_tensor(F::name, x);
   const DType d =
       detail::operand_dtype(kPromotion<F>, F::kWidens ? amp::widened(x.dtype()) : x.dtype());
@@ -289,6 +291,7 @@ Tensor call(const F& f, const Tensor& x, Caller from) try {
 }
 template <class F>
 Tensor call(const F& f, const Operand& x, const Operand& y) try {
+  const UserLine user_line(x.from());
   formula::AttrsOf<F> attrs{};
   if constexpr (!std::is_empty_v<F>) attrs.formula = f;
   return detail::run(op_of<F>(), kPromotion<F>, F::kWidens, x, y, attrs);
@@ -298,6 +301,7 @@ Tensor call(const F& f, const Operand& x, const Operand& y) try {
 // x and y may both be numbers.
 template <class F>
 Tensor call(const F&, const Tensor& a, const Operand& x, const Operand& y) try {
+  const UserLine user_line(x.from());
   return F::kMasked ? detail::run_where(op_of<F>(), a, x, y)
                     : detail::run_ternary(op_of<F>(), a, x, y);
 } catch (const Error&) {

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include <locus/core/memory/storage.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/ops/elementwise/call.h>
 #include <locus/ops/unary.h>
 
@@ -75,6 +76,7 @@ void run_in_place(const Op& op, Promotion rule, const Tensor& x, const Operand& 
 
 template <class F>
 Tensor& in_place(Tensor& x, const Operand& y) try {
+  const UserLine user_line(y.from());
   run_in_place(op_of<F>(), kPromotion<F>, x, y);
   return x;
 } catch (const Error&) {

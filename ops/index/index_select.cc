@@ -4,6 +4,7 @@
 
 #include <locus/core/base/at_line.h>
 #include <locus/core/memory/storage.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/core/op.h>
 #include <locus/ops/call_check.h>
 #include <locus/ops/compare.h>
@@ -168,6 +169,7 @@ bool fill_mask(const SelectionAccess& s, const Scalar& value) {
 
 // x[...] op= values: gathers, changes, puts back.
 void update(const Selection& s, const auto& change) try {
+  const UserLine user_line(SelectionAccess(s).from);
   static const OpRef<TakeAttrs> op("take");
   const SelectionTake r = resolve(s);
   Tensor t = invoke(op, r.refs({r.base}), r.attrs);
@@ -255,6 +257,7 @@ Tensor& Tensor::operator=(const Selection& values) && {
 }
 
 Tensor Selection::gather() const try {
+  const UserLine user_line(from_);
   static const OpRef<TakeAttrs> op("take");
   if (ids_.size() == 1 && ids_[0].dtype() == bool_ && ids_[0].shape() == base_.shape())
     return MaskCount(ids_[0], from_).select(base_);
@@ -265,12 +268,14 @@ Tensor Selection::gather() const try {
 }
 
 Selection& Selection::operator=(const Selection& values) try {
+  const UserLine user_line(from_);
   put(resolve(*this), values.gather());
   return *this;
 } catch (const Error&) {
   rethrow_at(from_);
 }
 void Selection::operator=(const Operand& values) && try {
+  const UserLine user_line(from_);
   if (!values.is_scalar()) return put(resolve(*this), values.tensor());
   if (fill_mask(*this, values.scalar())) return;
   const SelectionTake r = resolve(*this);
@@ -309,6 +314,7 @@ uint8_t checked(const char* op, IndexMode mode) {
 }  // namespace
 
 Tensor take(const Tensor& x, const Tensor& ids, const TakeOptions& options, Caller from) try {
+  const UserLine user_line(from);
   detail::expect_tensor("take", x);
   detail::expect_tensor("take", ids, "ids");
   static const OpRef<TakeAttrs> op("take");
@@ -323,6 +329,7 @@ Tensor Tensor::take(const Tensor& ids, Caller from) const {
 }
 
 Tensor pick(const Tensor& x, const Tensor& ids, const PickOptions& options, Caller from) try {
+  const UserLine user_line(from);
   detail::expect_tensor("pick", x);
   detail::expect_tensor("pick", ids, "ids");
   static const OpRef<PickAttrs> op("pick");
@@ -336,6 +343,7 @@ Tensor pick(const Tensor& x, const Tensor& ids, const PickOptions& options, Call
 }
 
 Tensor one_hot(const Tensor& ids, int64_t depth, const OneHotOptions& options, Caller from) try {
+  const UserLine user_line(from);
   detail::expect_tensor("one_hot", ids, "ids");
   static const OpRef<OneHotAttrs> op("one_hot");
   if (depth < 0) throw ShapeError("one_hot: expected depth >= 0, got ", depth);
@@ -346,6 +354,7 @@ Tensor one_hot(const Tensor& ids, int64_t depth, const OneHotOptions& options, C
 }
 
 Tensors nonzero(const Tensor& x, Caller from) try {
+  const UserLine user_line(from);
   detail::expect_tensor("nonzero", x);
   const Tensor mask = x.dtype() == bool_ ? x : cast(x, bool_);
   const Shape shape = x.ndim() == 0 ? Shape{1} : x.shape();

@@ -4,6 +4,7 @@
 
 #include <locus/core/base/at_line.h>
 #include <locus/core/memory/storage.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/core/op.h>
 #include <locus/devices/cpu.h>
 #include <locus/ops/call_check.h>
@@ -116,12 +117,14 @@ Tensor repeated(const Tensor& x, int64_t n, int axis, int at) {
 }  // namespace
 
 Tensor concat(const Tensors& data, const ConcatOptions& options, Caller from) try {
+  const UserLine user_line(from);
   static const OpRef<ConcatAttrs> op("concat");
   return join(op, data, options.axis, 0);
 } catch (const Error&) {
   rethrow_at(from);
 }
 Tensor stack(const Tensors& data, const StackOptions& options, Caller from) try {
+  const UserLine user_line(from);
   static const OpRef<ConcatAttrs> op("stack");
   return join(op, data, options.axis, 1);
 } catch (const Error&) {
@@ -129,6 +132,7 @@ Tensor stack(const Tensors& data, const StackOptions& options, Caller from) try 
 }
 
 Tensors split(const Tensor& x, int64_t sections, const SplitOptions& options, Caller from) try {
+  const UserLine user_line(from);
   detail::expect_tensor("split", x);
   const int axis = detail::axis_of(x, options.axis, "split");
   const int64_t n = x.shape()[axis];
@@ -151,6 +155,7 @@ Tensors split(const Tensor& x, int64_t sections, const SplitOptions& options, Ca
 }
 
 Tensor tile(const Tensor& x, const Shape& reps, Caller from) try {
+  const UserLine user_line(from);
   detail::expect_tensor("tile", x);
   Tensor t = x;
   while (t.ndim() < reps.rank()) t = expand_dims(t, 0);
@@ -167,6 +172,7 @@ Tensor tile(const Tensor& x, const Shape& reps, Caller from) try {
 }
 
 Tensor repeat(const Tensor& x, int64_t n, int axis, Caller from) try {
+  const UserLine user_line(from);
   detail::expect_tensor("repeat", x);
   const int at = detail::axis_of(x, axis, "repeat");
   if (n < 0) throw ShapeError("repeat: expected n >= 0, got ", n);

@@ -8,6 +8,7 @@
 #include <locus/core/base/at_line.h>
 #include <locus/core/base/recording_hooks.h>
 #include <locus/core/memory/storage.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/core/op.h>
 #include <locus/devices/cpu.h>
 #include <locus/ops/call_check.h>
@@ -167,6 +168,7 @@ Tensor contract(const char* who, const Tensor& a, const Tensor& b) {
 
 Tensor matmul(const Tensor& a, const Tensor& b, const MatmulAttrs& transposes, const Tensor& out,
               Caller from) try {
+  const UserLine user_line(from);
   static const OpRef<MatmulAttrs> op("matmul");
   if (a.ndim() >= 2 && b.ndim() >= 2) {
     // Kernels take any strides but are fast only if rows or columns are contiguous.
@@ -180,6 +182,7 @@ Tensor matmul(const Tensor& a, const Tensor& b, const MatmulAttrs& transposes, c
 }
 
 Tensor dot(const Tensor& a, const Tensor& b, Caller from) try {
+  const UserLine user_line(from);
   check_operands("dot", a, b);
   if (amp::narrows({&a, &b})) [[unlikely]]
     return dot(amp::narrow(a), amp::narrow(b));
@@ -191,6 +194,7 @@ Tensor dot(const Tensor& a, const Tensor& b, Caller from) try {
 }
 
 Tensor matmul(const Tensor& a, const Tensor& b, Caller from) try {
+  const UserLine user_line(from);
   check_operands("matmul", a, b);
   if (amp::narrows({&a, &b})) [[unlikely]]
     return matmul(amp::narrow(a), amp::narrow(b));

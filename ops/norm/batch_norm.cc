@@ -2,6 +2,7 @@
 
 #include <locus/core/autograd.h>
 #include <locus/core/base/at_line.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/core/recompute.h>
 #include <locus/core/tape/tape.h>
 #include <locus/ops/call_check.h>
@@ -186,6 +187,7 @@ void norms::check_training(std::span<const Meta> in, const BatchNormAttrs& a) {
 Tensor batch_norm(const Tensor& data, const Tensor& gamma, const Tensor& beta,
                   const Tensor& running_mean, const Tensor& running_var, const BatchNormOptions& o,
                   Caller from) try {
+  const UserLine user_line(from);
   static const OpRef<BatchNormAttrs> training("batch_norm");
   static const OpRef<NormAttrs> inference("batch_norm_inference");
   const Tensor x = floating(data), g = parameter(gamma, x), b = parameter(beta, x);

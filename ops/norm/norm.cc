@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include <locus/core/base/at_line.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/ops/call_check.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/norm/norm_parts.h>
@@ -244,12 +245,14 @@ void need_batch(const char* op, const Tensor& x) {
 
 Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                   const LayerNormOptions& o, Caller from) try {
+  const UserLine user_line(from);
   static const OpRef<NormAttrs> op("layer_norm");
   return run_last(op, x, gamma, beta, o);
 } catch (const Error&) {
   rethrow_at(from);
 }
 Tensor rms_norm(const Tensor& x, const Tensor& gamma, const LayerNormOptions& o, Caller from) try {
+  const UserLine user_line(from);
   static const OpRef<NormAttrs> op("rms_norm");
   return run_last(op, x, gamma, {}, o);
 } catch (const Error&) {
@@ -257,6 +260,7 @@ Tensor rms_norm(const Tensor& x, const Tensor& gamma, const LayerNormOptions& o,
 }
 Tensor group_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                   const GroupNormOptions& o, Caller from) try {
+  const UserLine user_line(from);
   static const OpRef<NormAttrs> op("group_norm");
   need_batch("group_norm", x);
   return run(op, floating(x), gamma, beta, {1, o.num_groups, o.epsilon});
@@ -265,6 +269,7 @@ Tensor group_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
 }
 Tensor instance_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                      const InstanceNormOptions& o, Caller from) try {
+  const UserLine user_line(from);
   static const OpRef<NormAttrs> op("instance_norm");
   need_batch("instance_norm", x);
   const int axis = detail::axis_of(x, o.axis, "instance_norm");

@@ -7,6 +7,7 @@
 #include <locus/core/base/at_line.h>
 #include <locus/core/error.h>
 #include <locus/core/memory/storage.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/core/recompute.h>
 #include <locus/ops/call_check.h>
 #include <locus/ops/collective/replicas.h>
@@ -112,6 +113,7 @@ bool by_running(const BatchNormOptions& o) {
 Tensors sync_batch_norm(const Tensors& x, const Tensors& gamma, const Tensors& beta,
                         const Tensors& running_mean, const Tensors& running_var,
                         const BatchNormOptions& o, uint64_t number, Caller from) try {
+  const UserLine user_line(from);
   const ReplicaSum sum{.what = "SyncBatchNorm", .number = number};
   for (const Tensors* all : {&gamma, &beta, &running_mean, &running_var})
     if (x.empty() || all->size() != x.size())

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <locus/core/base/at_line.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/core/op.h>
 #include <locus/ops/call_check.h>
 #include <locus/ops/create.h>
@@ -216,17 +217,20 @@ Tensor pool(const OpRef<PoolingAttrs>& op, const Tensor& x, const Extent& window
 }  // namespace
 
 Tensor max_pool(const Tensor& x, const Extent& window, const PoolingOptions& o, Caller from) try {
+  const UserLine user_line(from);
   return pool(ops().max, x, window, o);
 } catch (const Error&) {
   rethrow_at(from);
 }
 Tensor avg_pool(const Tensor& x, const Extent& window, const PoolingOptions& o, Caller from) try {
+  const UserLine user_line(from);
   return pool(ops().average, x, window, o);
 } catch (const Error&) {
   rethrow_at(from);
 }
 
 Tensor global_max_pool(const Tensor& x, std::string_view layout, Caller from) try {
+  const UserLine user_line(from);
   const int axes = axes_of(x, "global_max_pool");
   PoolingAttrs a;
   a.channels_last = channels_last(layout, axes, "global_max_pool");
@@ -239,6 +243,7 @@ Tensor global_max_pool(const Tensor& x, std::string_view layout, Caller from) tr
   rethrow_at(from);
 }
 Tensor global_avg_pool(const Tensor& x, std::string_view layout, Caller from) try {
+  const UserLine user_line(from);
   const bool last = channels_last(layout, axes_of(x, "global_avg_pool"), "global_avg_pool");
   const Axes axes = spatial_axes(x, last, "global_avg_pool");
   return mean(x, {.axis = axes, .keepdims = true});
@@ -247,6 +252,7 @@ Tensor global_avg_pool(const Tensor& x, std::string_view layout, Caller from) tr
 }
 Tensor adaptive_avg_pool(const Tensor& x, const Extent& size, std::string_view layout,
                          Caller from) try {
+  const UserLine user_line(from);
   const int axes = axes_of(x, "adaptive_avg_pool");
   PoolingAttrs a;
   a.adaptive = true;

@@ -8,6 +8,7 @@
 #include <locus/core/base/at_line.h>
 #include <locus/core/capture.h>
 #include <locus/core/error.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/core/op.h>
 #include <locus/devices/cpu.h>
 #include <locus/ops/copy.h>
@@ -72,6 +73,7 @@ Samples samples(Context c, DType d) {
 namespace random {
 
 Tensor uniform(double low, double high, const Shape& shape, TensorOptions o, Caller from) try {
+  const UserLine user_line(from);
   static const OpRef<RandomAttrs> op("uniform");
   const DType d = o.dtype.value_or(f32);
   // The narrower dtypes are drawn in f32.
@@ -86,6 +88,7 @@ Tensor uniform(double low, double high, const Shape& shape, TensorOptions o, Cal
 }
 
 Tensor normal(double loc, double scale, const Shape& shape, TensorOptions o, Caller from) try {
+  const UserLine user_line(from);
   static const OpRef<RandomAttrs> op("normal");
   const double most = greatest(o.dtype.value_or(f32));
   if (!(scale >= 0 && scale <= most && std::abs(loc) <= most))
@@ -97,6 +100,7 @@ Tensor normal(double loc, double scale, const Shape& shape, TensorOptions o, Cal
 }
 
 Tensor randint(int64_t low, int64_t high, const Shape& shape, TensorOptions o, Caller from) try {
+  const UserLine user_line(from);
   static const OpRef<RandomAttrs> op("randint");
   const DType dtype = o.dtype.value_or(i32);
   if (low >= high || !holds(dtype, low) || !holds(dtype, high - 1))
@@ -109,6 +113,7 @@ Tensor randint(int64_t low, int64_t high, const Shape& shape, TensorOptions o, C
 }
 
 Tensor bernoulli(double prob, const Shape& shape, TensorOptions o, Caller from) try {
+  const UserLine user_line(from);
   static const OpRef<RandomAttrs> op("bernoulli");
   if (!(prob >= 0 && prob <= 1))
     throw ValueError("bernoulli: expected a probability in [0, 1], got ", prob);
@@ -118,6 +123,7 @@ Tensor bernoulli(double prob, const Shape& shape, TensorOptions o, Caller from) 
 }
 
 Tensor permutation(int64_t n, TensorOptions o, Caller from) try {
+  const UserLine user_line(from);
   if (n < 0) throw ValueError("permutation: expected n >= 0, got ", n);
   const DType dtype = o.dtype.value_or(i64);
   const auto exact = [dtype](int64_t v) {
@@ -143,6 +149,7 @@ Tensor permutation(int64_t n, TensorOptions o, Caller from) try {
 }
 
 Tensor shuffle(const Tensor& x, Caller from) try {
+  const UserLine user_line(from);
   if (x.ndim() == 0) throw ShapeError("shuffle: ", describe(x), ": expected at least one axis");
   return take(x, permutation(x.shape()[0], x.context(), from));
 } catch (const Error&) {

@@ -8,6 +8,7 @@
 #include <locus/core/amp.h>
 #include <locus/core/base/at_line.h>
 #include <locus/core/base/empty_tensor.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/core/op.h>
 #include <locus/ops/call_check.h>
 #include <locus/ops/compare.h>
@@ -50,6 +51,7 @@ ReduceAttrs attributes(const Tensor& x, const Axes& axis, bool keepdims, const c
 
 template <class R>
 Tensor reduce(const Tensor& data, const auto& o, R how, Caller from) try {
+  const UserLine user_line(from);
   static const OpRef<ReduceBy<R>> op(R::name);
   detail::expect_tensor(R::name, data);
   const DType d = data.dtype(), taken = R::kKinds == kFloats ? inexact(d)
@@ -251,6 +253,7 @@ Tensor norm(const Tensor& x, const NormOptions& o, Caller from) {
   return reduce<Norm>(x, o, {{}, o.ord}, from);
 }
 Tensor sum_to(const Tensor& x, const Shape& shape, Caller from) try {
+  const UserLine user_line(from);
   static const OpRef<SumToAttrs> op("sum_to");
   if (x.shape() == shape) return x;
   return invoke(op, {x}, SumToAttrs{make_meta(x.dtype(), shape)});

@@ -6,6 +6,7 @@
 #include <locus/core/autograd.h>
 #include <locus/core/base/at_line.h>
 #include <locus/core/base/empty_tensor.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/core/op.h>
 #include <locus/devices/cpu.h>
 #include <locus/ops/call_check.h>
@@ -198,18 +199,21 @@ Tensor run(const Op& op, const Tensor& data, const SoftmaxOptions& o) {
 }  // namespace
 
 Tensor softmax(const Tensor& x, const SoftmaxOptions& o, Caller from) try {
+  const UserLine user_line(from);
   static const OpRef<SoftmaxAttrs> op("softmax");
   return run(op, x, o);
 } catch (const Error&) {
   rethrow_at(from);
 }
 Tensor log_softmax(const Tensor& x, const SoftmaxOptions& o, Caller from) try {
+  const UserLine user_line(from);
   static const OpRef<SoftmaxAttrs> op("log_softmax");
   return run(op, x, o);
 } catch (const Error&) {
   rethrow_at(from);
 }
 Tensor softmax_cross_entropy(const Tensor& data, const Tensor& labels, Caller from) try {
+  const UserLine user_line(from);
   static const OpRef<> op("softmax_cross_entropy");
   detail::expect_tensor("softmax_cross_entropy", data);
   detail::expect_tensor("softmax_cross_entropy", labels, "labels");

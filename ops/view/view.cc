@@ -4,6 +4,7 @@
 
 #include <locus/core/base/at_line.h>
 #include <locus/core/memory/storage.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/core/op.h>
 #include <locus/devices/cpu.h>
 #include <locus/ops/call_check.h>
@@ -165,6 +166,7 @@ Tensor detail::reshape_exact(const Tensor& x, const Shape& shape) {
 }
 
 Tensor reshape(const Tensor& x, const Shape& shape, Caller from) try {
+  const UserLine user_line(from);
   detail::expect_tensor("reshape", x);
   const Meta& m = x.impl().view.meta;
   const int64_t size = m.size();
@@ -199,6 +201,7 @@ Tensor reshape(const Tensor& x, const Shape& shape, Caller from) try {
 }
 
 Tensor flatten(const Tensor& x, Caller from) try {
+  const UserLine user_line(from);
   detail::expect_tensor("flatten", x);
   const Shape s = x.shape();
   const int64_t n = s.rank() == 0 ? 1 : s[0];
