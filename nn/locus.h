@@ -15,6 +15,7 @@
 #include <locus/core/generator.h>
 #include <locus/core/group.h>
 #include <locus/core/io.h>
+#include <locus/core/memory_tools.h>
 #include <locus/core/op.h>
 #include <locus/core/parallel.h>
 #include <locus/core/profiler.h>

@@ -12,6 +12,7 @@
 #include <locus/core/base/at_line.h>
 #include <locus/core/error.h>
 #include <locus/core/io.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/ops/join.h>
 
 namespace locus::nn {
@@ -218,6 +219,7 @@ void Block::save_parameters(const std::string& path, Caller from) const try {
 }
 
 void Block::load_parameters(const std::string& path, Caller from) try {
+  const UserLine user_line(from);
   prepare_load(locus::load(path, cpu(), from), path, {}, {}, from)();
 } catch (const Error&) {
   rethrow_at(from);
@@ -225,6 +227,7 @@ void Block::load_parameters(const std::string& path, Caller from) try {
 
 void Block::load_parameters(const std::string& path, const Contexts& contexts,
                             const LoadOptions& options, Caller from) try {
+  const UserLine user_line(from);
   prepare_load(locus::load(path, cpu(), from), path, contexts, options, from)();
 } catch (const Error&) {
   rethrow_at(from);

@@ -9,6 +9,7 @@
 #include <locus/core/compile.h>
 #include <locus/core/error.h>
 #include <locus/core/group.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/nn/block.h>
 #include <locus/nn/options.h>
 
@@ -133,6 +134,7 @@ T Block::run(const T& in, Caller from) {
 template <class T>
 T Block::call(const T& in, Caller from, const auto& run, const auto& calls) {
   const Calling now(this);
+  const UserLine user_line(from);
   try {
     if (!hooks_->any()) [[likely]]
       return run();

@@ -7,6 +7,7 @@
 #include <locus/core/device.h>
 #include <locus/core/error.h>
 #include <locus/core/generator.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/core/tape/grad_memory.h>
 #include <locus/nn/block/parameter_state.h>
 #include <locus/nn/options.h>
@@ -138,6 +139,7 @@ void Parameter::set_grad_req(GradReq req) const {
 
 void Parameter::initialize(const init::Initializer& global, const Contexts& asked,
                            const InitializeOptions& options, Caller from) const try {
+  const UserLine user_line(from);
   State& s = state();
   const Contexts contexts = s.whole ? Contexts(s.whole->context(s.index)) : asked;
   if ((initialized() || deferred()) && !options.force_reinit) {
@@ -283,6 +285,7 @@ Tensor Parameter::data(std::optional<Context> c, Caller from) const try {
 }
 
 Tensor Parameter::grad(std::optional<Context> c, Caller from) const try {
+  const UserLine user_line(from);
   watch();
   const Tensor* t = find(c);
   if (t && grad_req() == GradReq::null)

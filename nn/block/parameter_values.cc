@@ -5,6 +5,7 @@
 #include <locus/core/base/empty_tensor.h>
 #include <locus/core/device.h>
 #include <locus/core/error.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/nn/block/parameter_state.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/copy.h>
@@ -14,6 +15,7 @@
 namespace locus::nn {
 
 void Parameter::zero_grad(Caller from) const try {
+  const UserLine user_line(from);
   if (grad_req() == GradReq::null) return;
   for (const Tensor& t : state().replicas) t.zero_grad(from);
 } catch (const Error&) {
@@ -21,6 +23,7 @@ void Parameter::zero_grad(Caller from) const try {
 }
 
 void Parameter::set_data(const Tensor& values, Caller from) const try {
+  const UserLine user_line(from);
   State& s = state();
   if (!values.defined())
     detail::throw_empty(text_of("Parameter '", s.name, "'"), "the argument of set_data");
@@ -64,6 +67,7 @@ void Parameter::check_stays(const Contexts& contexts) const {
 }
 
 void Parameter::place(const Tensor& values, const Contexts& contexts, Caller from) const try {
+  const UserLine user_line(from);
   if (const State& s = state(); s.whole)
     throw Error("Parameter '", s.name, "', ", s.part_text(),
                 ", cannot be placed; expected set_data() with the values of the whole");
@@ -76,6 +80,7 @@ void Parameter::place(const Tensor& values, const Contexts& contexts, Caller fro
 }
 
 Tensor Parameter::mean_on_cpu(Caller from) const try {
+  const UserLine user_line(from);
   if (!initialized()) refuse({});
   const State& s = state();
   const autograd::Pause pause;
@@ -92,6 +97,7 @@ Tensor Parameter::mean_on_cpu(Caller from) const try {
 }
 
 void Parameter::reset_ctx(const Contexts& contexts, Caller from) const try {
+  const UserLine user_line(from);
   check_stays(contexts);
   for (const Context& c : contexts) device(c);  // on error, nothing has changed
   State& s = state();

@@ -20,6 +20,7 @@
 #include <locus/core/cluster.h>
 #include <locus/core/error.h>
 #include <locus/core/io/atomic_file.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/core/tuning.h>
 #include <locus/ops/create.h>
 
@@ -283,6 +284,7 @@ Read read(const std::string& directory, const Parts& parts, Caller from) {
 
 std::string save(const std::string& directory, const Parts& parts, const SaveOptions& options,
                  Caller from) try {
+  const UserLine user_line(from);
   std::string path;
   cluster::on_root([&] { path = write(directory, parts, options, from); }, from);
   return of_root(path, from);
@@ -291,6 +293,7 @@ std::string save(const std::string& directory, const Parts& parts, const SaveOpt
 }
 
 std::optional<Loaded> load(const std::string& directory, const Parts& parts, Caller from) try {
+  const UserLine user_line(from);
   Read mine;
   cluster::together([&] { mine = read(directory, parts, from); }, from);
   const std::string path = mine.loaded ? mine.loaded->path : "";

@@ -4,6 +4,7 @@
 
 #include <locus/core/base/at_line.h>
 #include <locus/core/error.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/nn/block/sharded_tensor.h>
 #include <locus/ops/call_check.h>
 #include <locus/ops/create.h>
@@ -32,6 +33,7 @@ DataLoader::DataLoader(const Dataset& dataset, const LoaderOptions& options, Cal
 }
 
 DataLoader::Iterator DataLoader::begin(Caller from) try {
+  const UserLine user_line(from);
   Iterator first;
   first.loader_ = this;
   first.epoch_ = order_.begin();
@@ -48,6 +50,7 @@ void DataLoader::Iterator::expect_batch(const char* what) const {
 }
 
 Batch DataLoader::Iterator::operator*() const try {
+  const UserLine user_line(from_);
   expect_batch("*");
   const LoaderOptions& o = loader_->options_;
   const std::span<const int32_t> samples =
@@ -75,6 +78,7 @@ namespace locus {
 
 Tensors split_and_load(const Tensor& batch, const Contexts& contexts,
                        const SplitAndLoadOptions& options, Caller from) try {
+  const UserLine user_line(from);
   const int axis = locus::detail::axis_of(batch, options.batch_axis, "split_and_load");
   const int64_t length = batch.shape()[axis], n = static_cast<int64_t>(contexts.size());
   const std::string what = text_of("split_and_load: data with shape ", batch.shape());

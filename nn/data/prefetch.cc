@@ -12,6 +12,7 @@
 #include <locus/core/base/at_line.h>
 #include <locus/core/base/mutex.h>
 #include <locus/core/error.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/core/stream.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/view.h>
@@ -300,6 +301,7 @@ Prefetcher::Prefetcher(int64_t samples, Decode decode, const PrefetchOptions& op
 }
 
 Prefetcher::Iterator Prefetcher::begin(Caller from) try {
+  const UserLine user_line(from);
   Iterator first;
   first.order_ = order_.begin();
   first.number_ = first.order_->given - 1;
@@ -319,6 +321,7 @@ const Batch& Prefetcher::Iterator::operator*() const {
 }
 
 Prefetcher::Iterator& Prefetcher::Iterator::operator++() try {
+  const UserLine user_line(from_);
   if (!epoch_) refuse_end("Prefetcher", "++", from_);
   std::shared_ptr<Epoch> epoch = std::move(epoch_);  // released if take throws, too
   order_->hand_out(number_++);

@@ -2,6 +2,7 @@
 
 #include <locus/core/base/at_line.h>
 #include <locus/core/error.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/nn/options.h>
 #include <locus/ops/activation.h>
 #include <locus/ops/elementwise.h>
@@ -30,6 +31,7 @@ constinit const Activation hard_swish{"hard_swish",
                                       [](const Tensor& x) { return locus::hard_swish(x); }};
 
 Tensor Activation::operator()(const Tensor& x, Caller from) const try {
+  const UserLine user_line(from);
   return apply ? apply(x) : x;
 } catch (const Error&) {
   rethrow_at(from);

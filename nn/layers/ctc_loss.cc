@@ -1,5 +1,6 @@
 // Connectionist temporal classification.
 #include <locus/core/base/at_line.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/nn/layers/loss_parts.h>
 #include <locus/nn/loss.h>
 #include <locus/ops/compare.h>
@@ -34,6 +35,7 @@ CTCLoss::CTCLoss(const CTCOptions& options) : Loss(options) {
 Tensor CTCLoss::operator()(const Tensor& scores, const Tensor& label, const Tensor& pred_lengths,
                            const Tensor& label_lengths, const Tensor& sample_weight,
                            Caller from) const try {
+  const UserLine user_line(from);
   const Tensor pred = wide(scores);
   const Tensor y = options_.layout == CTCLayout::NTC ? swapaxes(pred, 0, 1) : pred;
   const Tensor given = options_.label_layout == CTCLabelLayout::NT ? label : label.T();

@@ -6,6 +6,7 @@
 
 #include <locus/core/base/at_line.h>
 #include <locus/core/error.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/nn/layers/loss_parts.h>
 #include <locus/nn/options.h>
 #include <locus/ops/activation.h>
@@ -86,6 +87,7 @@ Tensor of_label(const char* who, const Tensor& label, int64_t classes, const aut
 
 Tensor L2Loss::operator()(const Tensor& scores, const Tensor& label, const Tensor& sample_weight,
                           Caller from) const try {
+  const UserLine user_line(from);
   const Tensor pred = wide(scores);
   return finish(kName, square(pred - like(label, scores, kName)),
                 LossOptions{options_.weight / 2, options_.batch_axis}, scores, label,
@@ -96,6 +98,7 @@ Tensor L2Loss::operator()(const Tensor& scores, const Tensor& label, const Tenso
 
 Tensor L1Loss::operator()(const Tensor& scores, const Tensor& label, const Tensor& sample_weight,
                           Caller from) const try {
+  const UserLine user_line(from);
   const Tensor pred = wide(scores);
   return finish(kName, abs(pred - like(label, scores, kName)), options_, scores, label,
                 sample_weight);
@@ -109,6 +112,7 @@ HuberLoss::HuberLoss(const HuberOptions& options) : Loss(options) {
 
 Tensor HuberLoss::operator()(const Tensor& scores, const Tensor& label, const Tensor& sample_weight,
                              Caller from) const try {
+  const UserLine user_line(from);
   const Tensor pred = wide(scores);
   return finish(kName, smooth_l1(pred - like(label, scores, kName), 1 / std::sqrt(options_.rho)),
                 options_, scores, label, sample_weight);
@@ -118,6 +122,7 @@ Tensor HuberLoss::operator()(const Tensor& scores, const Tensor& label, const Te
 
 Tensor SoftmaxCrossEntropyLoss::operator()(const Tensor& scores, const Tensor& label,
                                            const Tensor& sample_weight, Caller from) const try {
+  const UserLine user_line(from);
   const int rank = scores.ndim();
   // 16-bit losses round once, after the weight.
   const bool plain = options_.sparse_label && !options_.from_logits && !sample_weight.defined() &&
@@ -164,6 +169,7 @@ Tensor SoftmaxCrossEntropyLoss::operator()(const Tensor& scores, const Tensor& l
 Tensor SigmoidBinaryCrossEntropyLoss::operator()(const Tensor& scores, const Tensor& label,
                                                  const Tensor& sample_weight,
                                                  const Tensor& pos_weight, Caller from) const try {
+  const UserLine user_line(from);
   const Tensor pred = wide(scores);
   const Tensor z = like(label, scores, kName);
   Tensor positive = z;
@@ -191,6 +197,7 @@ LogisticLoss::LogisticLoss(const LogisticOptions& options) : Loss(options) {
 
 Tensor LogisticLoss::operator()(const Tensor& scores, const Tensor& label,
                                 const Tensor& sample_weight, Caller from) const try {
+  const UserLine user_line(from);
   const Tensor pred = wide(scores);
   Tensor z = like(label, scores, kName);
   if (options_.label_format == LabelFormat::signed_) z = (z + 1) / 2;
@@ -201,6 +208,7 @@ Tensor LogisticLoss::operator()(const Tensor& scores, const Tensor& label,
 
 Tensor KLDivLoss::operator()(const Tensor& scores, const Tensor& label, const Tensor& sample_weight,
                              Caller from) const try {
+  const UserLine user_line(from);
   const Tensor pred = wide(scores);
   const Tensor log_p = options_.from_logits ? pred : log_softmax(pred, {.axis = options_.axis});
   const Tensor z = like(label, scores, kName);
@@ -214,6 +222,7 @@ Tensor KLDivLoss::operator()(const Tensor& scores, const Tensor& label, const Te
 
 Tensor HingeLoss::operator()(const Tensor& scores, const Tensor& label, const Tensor& sample_weight,
                              Caller from) const try {
+  const UserLine user_line(from);
   return finish(kName, margin_loss(scores, label, options_.margin, kName), options_, scores, label,
                 sample_weight);
 } catch (const Error&) {
@@ -222,6 +231,7 @@ Tensor HingeLoss::operator()(const Tensor& scores, const Tensor& label, const Te
 
 Tensor SquaredHingeLoss::operator()(const Tensor& scores, const Tensor& label,
                                     const Tensor& sample_weight, Caller from) const try {
+  const UserLine user_line(from);
   return finish(kName, square(margin_loss(scores, label, options_.margin, kName)), options_, scores,
                 label, sample_weight);
 } catch (const Error&) {
@@ -230,6 +240,7 @@ Tensor SquaredHingeLoss::operator()(const Tensor& scores, const Tensor& label,
 
 Tensor TripletLoss::operator()(const Tensor& scores, const Tensor& positive, const Tensor& negative,
                                Caller from) const try {
+  const UserLine user_line(from);
   const Tensor pred = wide(scores);
   const Tensor near = square(like(positive, scores, kName, "positive") - pred);
   const Tensor far = square(like(negative, scores, kName, "negative") - pred);
@@ -241,6 +252,7 @@ Tensor TripletLoss::operator()(const Tensor& scores, const Tensor& positive, con
 
 Tensor PoissonNLLLoss::operator()(const Tensor& scores, const Tensor& label,
                                   const Tensor& sample_weight, Caller from) const try {
+  const UserLine user_line(from);
   const Tensor pred = wide(scores);
   const Tensor z = like(label, scores, kName);
   Tensor loss =
@@ -258,6 +270,7 @@ Tensor PoissonNLLLoss::operator()(const Tensor& scores, const Tensor& label,
 Tensor CosineEmbeddingLoss::operator()(const Tensor& input1, const Tensor& input2,
                                        const Tensor& label, const Tensor& sample_weight,
                                        Caller from) const try {
+  const UserLine user_line(from);
   const int last = locus::detail::axis_of(input2, -1, kName);
   // Scales the largest element to 1 first: the norm of x may not fit its dtype. The factor does
   // not affect the result or its gradients.

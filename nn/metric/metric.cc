@@ -7,6 +7,7 @@
 #include <locus/core/base/at_line.h>
 #include <locus/core/base/recording_hooks.h>
 #include <locus/core/error.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/reduce.h>
@@ -28,6 +29,7 @@ std::function<void()> EvalMetric::measured(const Tensors& labels, const Tensors&
 }
 
 void Metric::update(const Tensors& labels, const Tensors& preds, Caller from) try {
+  const UserLine user_line(from);
   measured(labels, preds)();
 } catch (const Error&) {
   rethrow_at(from);
@@ -69,6 +71,7 @@ std::function<void()> Metric::measured(const Tensors& labels, const Tensors& pre
 }
 
 NamedValues Metric::get_name_value(Caller from) const try {
+  const UserLine user_line(from);
   const autograd::Pause pause;
   std::optional<Measure> all;
   for (const Measure& total : totals_) {
@@ -128,6 +131,7 @@ void CompositeEvalMetric::reset() {
 }
 
 void CompositeEvalMetric::update(const Tensors& labels, const Tensors& preds, Caller from) try {
+  const UserLine user_line(from);
   measured(labels, preds)();
 } catch (const Error&) {
   rethrow_at(from);

@@ -11,6 +11,7 @@
 #include <locus/core/base/layout.h>
 #include <locus/core/error.h>
 #include <locus/core/memory/storage.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/core/tape/tape.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/optim.h>
@@ -76,6 +77,7 @@ void clip_arrays(const Tensors& arrays, const Tensor& norm, double max_norm) {
 }  // namespace
 
 Tensor global_norm(const Tensors& arrays, Caller from) try {
+  const UserLine user_line(from);
   check("global_norm", arrays);
   const autograd::Pause pause;
   Tensor total;
@@ -93,6 +95,7 @@ Tensor global_norm(const Tensors& arrays, Caller from) try {
 }
 
 void clip_to_norm(const Tensors& arrays, const Tensor& norm, double max_norm, Caller from) try {
+  const UserLine user_line(from);
   check_targets("clip_to_norm", "max_norm", max_norm, arrays);
   if (norm.size() != 1 || norm.dtype() != f64)
     throw ShapeError("clip_to_norm: norm ", describe(norm), "; expected one f64");
@@ -102,6 +105,7 @@ void clip_to_norm(const Tensors& arrays, const Tensor& norm, double max_norm, Ca
 }
 
 Tensor clip_global_norm(const Tensors& arrays, double max_norm, Caller from) try {
+  const UserLine user_line(from);
   check_targets("clip_global_norm", "max_norm", max_norm, arrays);
   const Tensor norm = global_norm(arrays);
   clip_arrays(arrays, norm, max_norm);
@@ -111,6 +115,7 @@ Tensor clip_global_norm(const Tensors& arrays, double max_norm, Caller from) try
 }
 
 void clip_value(const Tensors& arrays, double limit, Caller from) try {
+  const UserLine user_line(from);
   check_targets("clip_value", "limit", limit, arrays);
   const autograd::Pause pause;
   for (const Tensors& group : alike(arrays)) multi_clip(group, limit);
@@ -119,6 +124,7 @@ void clip_value(const Tensors& arrays, double limit, Caller from) try {
 }
 
 Tensor all_finite(const Tensors& arrays, Caller from) try {
+  const UserLine user_line(from);
   check("all_finite", arrays);
   const autograd::Pause pause;
   Tensor all;
@@ -135,6 +141,7 @@ Tensors nn::gradients(const Block& net, std::optional<Context> c, Caller from) {
   return gradients(net.parameters(), c, from);
 }
 Tensors nn::gradients(const Parameters& parameters, std::optional<Context> c, Caller from) try {
+  const UserLine user_line(from);
   Tensors all;
   for (const auto& [name, p] : parameters)
     if (p.grad_req() != GradReq::null) {

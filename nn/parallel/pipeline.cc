@@ -8,6 +8,7 @@
 #include <locus/core/autograd.h>
 #include <locus/core/base/at_line.h>
 #include <locus/core/error.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/core/tape/grad_memory.h>
 #include <locus/core/wait_for.h>
 #include <locus/nn/block/sharded_tensor.h>
@@ -113,6 +114,7 @@ std::string Pipeline::repr() const {
 
 void Pipeline::initialize(const init::Initializer& global, const InitializeOptions& options,
                           Caller from) try {
+  const UserLine user_line(from);
   for (size_t s = 0; s < stages_.size(); ++s)
     stages_[s]->initialize(global, contexts_.list()[s], options, from);
 } catch (const Error&) {
@@ -237,6 +239,7 @@ std::vector<bool> Pipeline::stages_that_train() const {
 
 Tensor Pipeline::forward_backward(const Tensor& data, const Tensor& label,
                                   const LossFunction& loss_fn, Caller from) try {
+  const UserLine user_line(from);
   options::expect_function("Pipeline", "loss_fn", loss_fn);
   const int64_t n = data.ndim() > 0 ? data.shape()[0] : 0;
   if (n < options_.microbatches)

@@ -7,6 +7,7 @@
 #include <locus/core/base/at_line.h>
 #include <locus/core/base/recording_hooks.h>
 #include <locus/core/error.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/core/parallel.h>
 #include <locus/core/tape/grad_memory.h>
 #include <locus/nn/block/sharded_tensor.h>
@@ -164,6 +165,7 @@ Planned::Planned(const Sequential& layers, const Plan& plan, Caller from) try : 
 
 void Planned::initialize(const init::Initializer& global, const InitializeOptions& options,
                          Caller from) try {
+  const UserLine user_line(from);
   for (size_t s = 0; s < stages_.size(); ++s)
     stages_[s].initialize(global, Contexts(plan_.stages[s].contexts), options, from);
 } catch (const Error&) {
@@ -190,6 +192,7 @@ Tensor Planned::forward(const Tensor& x) {
 
 Tensor Planned::forward_backward(const Tensor& data, const Tensor& label,
                                  const LossFunction& loss_fn, Caller from) try {
+  const UserLine user_line(from);
   options::expect_function("Planned", "loss_fn", loss_fn);
   const int64_t n = data.ndim() > 0 ? data.shape()[0] : 0;
   plan_.check_batch(n);

@@ -10,6 +10,7 @@
 #include <locus/core/cluster.h>
 #include <locus/core/error.h>
 #include <locus/core/group.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/core/ranks/rank_purpose.h>
 #include <locus/core/tape/tape.h>
 #include <locus/nn/options.h>
@@ -126,6 +127,7 @@ void KVStore::init(const Key& key, const Tensor& value, Caller from) try {
 }
 
 void KVStore::init(const Keys& keys, const Tensors& values, Caller from) try {
+  const UserLine user_line(from);
   const autograd::Pause pause;
   Tensors copies;
   before_ranks(dist_, from, [&] {
@@ -183,6 +185,7 @@ void KVStore::push(const Key& key, const Tensor& value, int priority, Caller fro
 }
 
 void KVStore::push(const Keys& keys, const std::vector<Tensors>& values, int, Caller from) try {
+  const UserLine user_line(from);
   const autograd::Pause pause;
   KeysPushed all;
   Tensors sums;
@@ -265,6 +268,7 @@ void KVStore::pull(const Key& key, const Tensor& out, int priority, Caller from)
 }
 
 void KVStore::pull(const Keys& keys, const std::vector<Tensors>& outs, int, Caller from) try {
+  const UserLine user_line(from);
   expect("pull", keys, outs.size());
   for (size_t i = 0; i < keys.size(); ++i)
     check_targets("pull", keys[i], find("pull", keys[i]), outs[i]);
@@ -284,6 +288,7 @@ void KVStore::pushpull(const Key& key, const Tensors& values, const Tensors& out
 
 void KVStore::pushpull(const Keys& keys, const std::vector<Tensors>& values,
                        const std::vector<Tensors>& outs, int priority, Caller from) try {
+  const UserLine user_line(from);
   const std::vector<Tensors>& targets = outs.empty() ? values : outs;
   before_ranks(dist_, from, [&] {
     expect("pushpull", keys, targets.size());
@@ -298,6 +303,7 @@ void KVStore::pushpull(const Keys& keys, const std::vector<Tensors>& values,
 
 void KVStore::broadcast(const Key& key, const Tensor& value, const Tensors& outs, int priority,
                         Caller from) try {
+  const UserLine user_line(from);
   before_ranks(dist_, from, [&] {
     if (value.defined()) check_targets("broadcast", key, {value}, outs);
   });
@@ -330,6 +336,7 @@ void KVStore::set_multipliers(const Key& key, double lr_mult, double wd_mult) {
 }
 
 void KVStore::set_value(const Key& key, const Tensor& value, Caller from) try {
+  const UserLine user_line(from);
   if (!entries_.empty()) expect_kind("set_value", key, entries_.begin()->first.is_number());
   if (!value.defined()) detail::throw_empty(of("set_value", key), "the value");
   const autograd::Pause pause;

@@ -4,6 +4,7 @@
 #include <locus/core/autograd.h>
 #include <locus/core/base/at_line.h>
 #include <locus/core/error.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/nn/train/state_check.h>
 #include <locus/ops/create.h>
 
@@ -24,18 +25,21 @@ NamedTensors KVStore::optimizer_states() {
 }
 
 void KVStore::save_optimizer_states(const std::string& path, Caller from) try {
+  const UserLine user_line(from);
   save(path, optimizer_states(), from);
 } catch (const Error&) {
   rethrow_at(from);
 }
 
 void KVStore::load_optimizer_states(const std::string& path, Caller from) try {
+  const UserLine user_line(from);
   restore(load(path, cpu(), from), "KVStore::load_optimizer_states: " + path, from);
 } catch (const Error&) {
   rethrow_at(from);
 }
 
 void KVStore::set_optimizer_states(const NamedTensors& given, Caller from) try {
+  const UserLine user_line(from);
   restore(given, "KVStore::set_optimizer_states", from);
 } catch (const Error&) {
   rethrow_at(from);

@@ -8,6 +8,7 @@
 #include <locus/core/base/recording_hooks.h>
 #include <locus/core/cluster.h>
 #include <locus/core/error.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/nn/options.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
@@ -71,6 +72,7 @@ void LossScaler::begin_pass(double scale, int64_t unskipped) {
 }
 
 Tensor LossScaler::scale(const Tensor& loss, Caller from) try {
+  const UserLine user_line(from);
   overflows_.expect(scale_ > options_.min_scale);
   const Context c = loss.context();
   Tensor factor;
@@ -91,6 +93,7 @@ Tensor LossScaler::scale(const Tensor& loss, Caller from) try {
 
 bool LossScaler::step(nn::Trainer& trainer, int64_t batch_size, bool ignore_stale_grad,
                       Caller from) try {
+  const UserLine user_line(from);
   cluster::share_failure(
       [&] {
         expect(kWho, "batch_size", batch_size, options::count);

@@ -2,10 +2,12 @@
 
 #include <locus/core/base/at_line.h>
 #include <locus/core/error.h>
+#include <locus/core/observe/memory_events.h>
 
 namespace locus::nn {
 
 Tensor TrainStep::operator()(const Tensors& in, Caller from) try {
+  const UserLine user_line(from);
   Tensor l = compiled_(in, from)[0];
   if (update_) update_(in, from);
   return l;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <locus/core/base/at_line.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/nn/train/trainer_impl.h>
 
 namespace locus::nn {
@@ -33,22 +34,26 @@ Trainer::Impl& Trainer::impl() const {
 uint64_t Trainer::id() const { return impl().id(); }
 
 void Trainer::step(int64_t batch_size, bool ignore_stale_grad, Caller from) try {
+  const UserLine user_line(from);
   impl().step(batch_size, ignore_stale_grad, from);
 } catch (const Error&) {
   rethrow_at(from);
 }
 void Trainer::allreduce_grads(Caller from) try {
+  const UserLine user_line(from);
   impl().allreduce_grads(from);
 } catch (const Error&) {
   rethrow_at(from);
 }
 void Trainer::update(int64_t batch_size, bool ignore_stale_grad, Caller from) try {
+  const UserLine user_line(from);
   impl().update(batch_size, ignore_stale_grad, from);
 } catch (const Error&) {
   rethrow_at(from);
 }
 bool Trainer::update_if_finite(int64_t batch_size, double loss_scale, bool ignore_stale_grad,
                                Caller from) try {
+  const UserLine user_line(from);
   return impl().update_if_finite(batch_size, loss_scale, ignore_stale_grad, from);
 } catch (const Error&) {
   rethrow_at(from);
@@ -58,6 +63,7 @@ void Trainer::discard(Caller from) try { impl().discard(from); } catch (const Er
 }
 Tensor Trainer::clip_global_norm(double max_norm, int64_t batch_size, double loss_scale,
                                  Caller from) try {
+  const UserLine user_line(from);
   return impl().clip_global_norm(max_norm, batch_size, loss_scale, from);
 } catch (const Error&) {
   rethrow_at(from);
@@ -76,20 +82,26 @@ void Trainer::set_schedule(optim::LRScheduler s, Caller from) try {
 }
 int64_t Trainer::num_update() const { return impl().optimizer().num_update(); }
 
-NamedTensors Trainer::states(Caller from) try { return impl().states(from); } catch (const Error&) {
+NamedTensors Trainer::states(Caller from) try {
+  const UserLine user_line(from);
+  return impl().states(from);
+} catch (const Error&) {
   rethrow_at(from);
 }
 void Trainer::set_states(const NamedTensors& states, Caller from) try {
+  const UserLine user_line(from);
   impl().restore(states, "Trainer::set_states", from);
 } catch (const Error&) {
   rethrow_at(from);
 }
 void Trainer::save_states(const std::string& path, Caller from) try {
+  const UserLine user_line(from);
   save(path, states(from), from);
 } catch (const Error&) {
   rethrow_at(from);
 }
 void Trainer::load_states(const std::string& path, Caller from) try {
+  const UserLine user_line(from);
   impl().restore(load(path, cpu(), from), "Trainer::load_states: " + path, from);
 } catch (const Error&) {
   rethrow_at(from);
