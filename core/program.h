@@ -1,7 +1,7 @@
 // Code compiled from source text at run time, and its functions.
 //
-//   const KernelProgram& p = compile_program(x.context(), {.name = "twice", .text = text,
-//                                                    .functions = {"twice"}});
+//   const KernelProgram& p = *compile_program(x.context(), {.name = "twice", .text = text,
+//                                                     .functions = {"twice"}});
 //   const KernelFunction& f = *p.find("twice");
 //   f.launch(stream, {.grid = {blocks}, .block = {256}}, &args, sizeof(args));  // on real GPUs
 //   reinterpret_cast<void (*)(const Args&)>(f.host)(args);                      // on host contexts
@@ -62,13 +62,13 @@ class KernelProgram : NonCopyable {
   virtual const KernelFunction* find(std::string_view name) const = 0;
 };
 
-// The program of this source on context c. The first call compiles it, or reads its code from the
-// kernel cache, by Device::build. Later calls with an equal source return the same program. If
-// several threads ask for it, one builds it and the others wait. If it cannot be built, each call
-// throws:
+// The program of this source on context c, never null. The first call compiles it, or reads its
+// code from the kernel cache, by Device::build. Later calls with an equal source return the same
+// program. If several threads ask for it, one builds it and the others wait. If it cannot be built,
+// each call throws:
 //   SourceError           the text does not compile; the error has the compiler's messages
 //   UnsupportedOnContext  the context has no compiler
 //   DeviceError           the device refuses the code
-const KernelProgram& compile_program(Context c, ProgramSource source);
+const KernelProgram* compile_program(Context c, const ProgramSource& source);
 
 }  // namespace locus

@@ -21,12 +21,13 @@ std::unique_ptr<KernelProgram> Device::build(const ProgramSource& source) {
                              "call it on cpu(0), or implement Device::build");
 }
 
-const KernelProgram& compile_program(Context c, ProgramSource source) {
+const KernelProgram* compile_program(Context c, const ProgramSource& source) {
   using Programs = Once<std::string, std::shared_ptr<const KernelProgram>>;
   static Programs& programs = *new Programs;  // never destroyed, like devices
-  return *programs.get(text_of(c, ' ', source_key(source)), [&] {
-    return std::shared_ptr<const KernelProgram>(device(c).build(source));
-  });
+  return programs
+      .get(text_of(c, ' ', source_key(source)),
+           [&] { return std::shared_ptr<const KernelProgram>(device(c).build(source)); })
+      .get();
 }
 
 }  // namespace locus

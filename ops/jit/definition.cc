@@ -99,7 +99,7 @@ const Specialization::Functions& Specialization::build(Context c,
     source.functions = {strided};
   else
     source.functions = {flat, strided};
-  const KernelProgram& program = compile_program(c, source);
+  const KernelProgram& program = *compile_program(c, source);
   auto made = std::make_unique<const Functions>(
       Functions{program.find(loop), program.find(flat), program.find(strided)});
   const Functions* before = nullptr;  // of another thread

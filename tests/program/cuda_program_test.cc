@@ -74,7 +74,7 @@ std::vector<double> scaled(Context c, const KernelProgram& p, float by, int64_t 
 
 TEST(CudaProgram, Launches) {
   LOCUS_NEEDS_GPUS(1);
-  const KernelProgram& p = compile_program(gpu(), scale("launches"));
+  const KernelProgram& p = *compile_program(gpu(), scale("launches"));
   EXPECT_EQ(scaled(gpu(), p, 3), std::vector<double>(1000, 3));
   EXPECT_EQ(p.find("other"), nullptr);
   EXPECT_EQ(p.find("scale")->host, nullptr);
@@ -82,7 +82,7 @@ TEST(CudaProgram, Launches) {
 
 TEST(CudaProgram, LaunchesInThreeDimensions) {
   LOCUS_NEEDS_GPUS(1);
-  const KernelProgram& p = compile_program(
+  const KernelProgram& p = *compile_program(
       gpu(), {.name = "axes",
               .text = "extern \"C\" __global__ void axes(float* x) {\n"
                       "  const unsigned g = blockIdx.x + 2 * (blockIdx.y + 3 * blockIdx.z),\n"
@@ -101,7 +101,7 @@ TEST(CudaProgram, LaunchesInThreeDimensions) {
 
 TEST(CudaProgram, CallsFormulas) {
   LOCUS_NEEDS_GPUS(1);
-  const KernelProgram& p = compile_program(
+  const KernelProgram& p = *compile_program(
       gpu(), {.name = "softplus",
               .text = "#include <locus/ops/elementwise/activation_kernel.h>\n"
                       "struct Args { float* x; long long n; float by; };\n"
@@ -122,7 +122,7 @@ TEST(CudaProgram, WorksInAThreadThatHasNotUsedCuda) {
   device(gpu()).synchronize(s);
   std::thread([&] {
     const Args args{static_cast<float*>(x.data_ptr()), 10, 2};
-    const KernelFunction& f = *compile_program(gpu(), scale("threads")).find("scale");
+    const KernelFunction& f = *compile_program(gpu(), scale("threads"))->find("scale");
     launch(s, {&f, {.block = {256}}, &args, sizeof(args)});
     // And one whose program another thread has loaded.
     std::thread([&] { launch(s, {&f, {.block = {256}}, &args, sizeof(args)}); }).join();
@@ -136,7 +136,7 @@ TEST(CudaProgram, IsBuiltWhileAStreamIsCaptured) {
   cudaStream_t captured;
   LOCUS_CUDA(cudaStreamCreateWithFlags(&captured, cudaStreamNonBlocking));
   LOCUS_CUDA(cudaStreamBeginCapture(captured, cudaStreamCaptureModeGlobal));
-  const KernelProgram& p = compile_program(gpu(), scale("in a capture"));
+  const KernelProgram& p = *compile_program(gpu(), scale("in a capture"));
   cudaGraph_t graph = nullptr;
   EXPECT_EQ(cudaStreamEndCapture(captured, &graph), cudaSuccess);
   LOCUS_CUDA(cudaGraphDestroy(graph));
@@ -146,8 +146,8 @@ TEST(CudaProgram, IsBuiltWhileAStreamIsCaptured) {
 
 TEST(CudaProgram, IsLoadedOnEachGpu) {
   LOCUS_NEEDS_GPUS(2);
-  const KernelProgram& first = compile_program(gpu(0), scale("two GPUs"));
-  const KernelProgram& second = compile_program(gpu(1), scale("two GPUs"));
+  const KernelProgram& first = *compile_program(gpu(0), scale("two GPUs"));
+  const KernelProgram& second = *compile_program(gpu(1), scale("two GPUs"));
   EXPECT_NE(&first, &second);
   for (int i = 0; i < 2; ++i) {
     EXPECT_EQ(scaled(gpu(1), second, 5), std::vector<double>(1000, 5));
@@ -157,7 +157,7 @@ TEST(CudaProgram, IsLoadedOnEachGpu) {
 
 TEST(CudaProgram, KeepsDenormals) {
   LOCUS_NEEDS_GPUS(1);
-  const KernelProgram& p = compile_program(gpu(), scale("denormals"));
+  const KernelProgram& p = *compile_program(gpu(), scale("denormals"));
   EXPECT_EQ(scaled(gpu(), p, 0x1p-140f, 1), std::vector<double>(1, 0x1p-140));
 }
 
@@ -188,12 +188,12 @@ TEST(CudaProgram, NamesCodeForAnotherGpu) {
   source.options = {properties.major == 8 ? "-arch=sm_90" : "-arch=sm_80"};
   EXPECT_THAT(message_of<DeviceError>([&] { compile_program(gpu(), source); }),
               HasSubstr("other GPU: gpu(0) cannot load the compiled code: "));
-  EXPECT_EQ(scaled(gpu(), compile_program(gpu(), scale("after")), 2).at(0), 2);
+  EXPECT_EQ(scaled(gpu(), *compile_program(gpu(), scale("after")), 2).at(0), 2);
 }
 
 TEST(CudaProgram, RefusesALaunchThatIsTooLarge) {
   LOCUS_NEEDS_GPUS(1);
-  const KernelProgram& p = compile_program(gpu(), scale("large"));
+  const KernelProgram& p = *compile_program(gpu(), scale("large"));
   const Args args{nullptr, 0, 1};
   const StreamView s = current_stream(gpu());
   for (const LaunchShape& shape : {LaunchShape{.block = {2048}}, LaunchShape{.grid = {0}}})
@@ -217,7 +217,7 @@ class CudaProgramDeathTest : public testing::Test {
 TEST_F(CudaProgramDeathTest, AFaultIsReportedAtTheNextWaitWithItsName) {
   LOCUS_NEEDS_GPUS(1);
   const auto fault = [] {
-    const KernelProgram& p = compile_program(gpu(), scale("fault"));
+    const KernelProgram& p = *compile_program(gpu(), scale("fault"));
     const Args args{reinterpret_cast<float*>(64), 1, 1};
     const StreamView s = current_stream(gpu());
     launch(s, {p.find("scale"), {.block = {256}}, &args, sizeof(args)});
