@@ -26,7 +26,7 @@ class CudaFunction final : public KernelFunction {
 
   void launch(StreamView s, const LaunchShape& shape, const void* args,
               size_t bytes) const override {
-    const auto& [grid, block] = shape;
+    const uint32_t *const grid = shape.grid, *const block = shape.block;
     void* all[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, const_cast<void*>(args),
                    CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
     const auto enqueue = [&] {
