@@ -133,6 +133,13 @@ for part in core devices nn tests; do
   done < <(sources "$part/*/*" | xargs -r -n 1 dirname | sort | uniq -c)
 done
 
+# Answers about headers name tests that fail if an answer is false.
+hits=$(comm -23 \
+  <(awk -F '|' 'NF > 4 {print $(NF - 1)}' tests/QUESTIONS.md | grep -oE '`[^`]+`' | tr -d '`' | sort -u) \
+  <(sources 'tests/*/*' | xargs cat | tr -d ' \n' | grep -aoE 'TEST(_F|_P)?\(\w+,\w+\)' |
+    sed -E 's/.*\((.*),(.*)\)/\1.\2/' | sort -u))
+[ -z "$hits" ] || breach "tests/QUESTIONS.md names tests that do not exist:"$'\n'"$hits"
+
 # Public headers say what, not how.
 hits=$(sources 'ops/*.h' 'nn/*.h' 'core/*.h' | grep -vE '^ops/.*/' |
   xargs grep -nE '#include [<"]([^>"]*_kernel\.h|locus/ops/[a-z_]+/|[^>"]*(cuda|cublas|cudnn|cudart|curand|nccl))' || true)
