@@ -1,7 +1,6 @@
 // Activations and related formulas.
 #pragma once
 
-#include <locus/core/observe/memory_events.h>
 #include <locus/ops/elementwise/form.h>
 
 namespace locus::formula {
