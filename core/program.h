@@ -47,9 +47,10 @@ struct LaunchShape {
 class KernelFunction : NonCopyable {
  public:
   virtual ~KernelFunction() = default;
-  // Enqueues the function on a stream of its GPU. `args` points to a struct that is the function's
-  // only parameter, of at most 4 KB, and may be reused when launch returns. Throws DeviceError if
-  // the GPU refuses the launch, and Error on host contexts, as here.
+  // Enqueues the function on a stream of its GPU. Call it in a kernel function (Device::launch),
+  // which orders launches and names errors. `args` points to a struct that is the function's only
+  // parameter, of at most 4 KB, and may be reused when launch returns. Throws DeviceError if the
+  // GPU refuses the launch, and Error on host contexts, as here.
   virtual void launch(StreamView s, const LaunchShape& shape, const void* args, size_t bytes) const;
 
   void* host = nullptr;  // the address, on host contexts and emulated GPUs
@@ -69,6 +70,8 @@ class KernelProgram : NonCopyable {
 //   SourceError           the text does not compile; the error has the compiler's messages
 //   UnsupportedOnContext  the context has no compiler
 //   DeviceError           the device refuses the code
+//   OutOfMemory           no memory for the code
+//   Error                 the compiler cannot run
 const KernelProgram* compile_program(Context c, const ProgramSource& source);
 
 }  // namespace locus

@@ -35,7 +35,7 @@ std::string distrust(const struct stat& s, mode_t type) {
   if ((s.st_mode & S_IFMT) != type) return type == S_IFDIR ? "is not a folder" : "is not a file";
   if (s.st_uid != geteuid()) return "belongs to another user";
   if ((s.st_mode & (S_IWGRP | S_IWOTH)) != 0) return "can be written by other users";
-  if (type == S_IFREG && s.st_nlink != 1) return "has hard links";
+  if (type == S_IFREG && s.st_nlink > 1) return "has hard links";
   return "";
 }
 

@@ -24,11 +24,11 @@ std::string digest_of(std::span<const SourceFile> headers) {
   });
 }
 
-// Whether code depends on the source and the compiler alone, and on no other files.
+// Whether code depends on the source and the compiler alone, and on no other files or processor.
 bool self_contained(const ProgramSource& source) {
   for (const std::string_view option : source.options)
     for (const std::string_view reads : {"-I", "-i", "--include", "--pre-include", "@"})
-      if (option.starts_with(reads)) return false;
+      if (option.starts_with(reads) || option.ends_with("=native")) return false;
   constexpr std::string_view kInclude = "include";
   for (size_t at = 0; (at = source.text.find(kInclude, at)) != source.text.npos;) {
     const size_t hash = source.text.find_last_not_of(" \t", at - 1);

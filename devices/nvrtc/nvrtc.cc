@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 #include <nvrtc.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -210,6 +211,15 @@ std::string compile_cuda(const ProgramSource& source, int capability, Context c)
     check(n.ptx(p.program, code.data()), "nvrtcGetPTX");
   }
   return code;
+}
+
+std::string nvrtc_identity() {
+  for (const std::string& folder : folders_of_toolkits(kLibraries, "lib64")) {
+    const std::string path = text_of(folder, "/libnvrtc.so.", CUDART_VERSION / 1000);
+    struct stat s {};
+    if (::stat(path.c_str(), &s) == 0) return text_of(path, ' ', s.st_size, ' ', s.st_mtim.tv_sec);
+  }
+  return std::to_string(CUDART_VERSION);
 }
 
 }  // namespace locus::cuda

@@ -14,4 +14,8 @@ namespace locus::cuda {
 // as the text does. UnsupportedOnContext: there is no NVRTC, or it does not know such old GPUs.
 std::string compile_cuda(const ProgramSource& source, int capability, Context c);
 
+// The library that would be opened: its path, size and time, or the build's version of CUDA. For
+// keys of caches; opens nothing.
+std::string nvrtc_identity();
+
 }  // namespace locus::cuda

@@ -33,11 +33,16 @@ class CudaFunction final : public KernelFunction {
       return driver().launch(function_, grid[0], grid[1], grid[2], block[0], block[1], block[2], 0,
                              static_cast<CUstream>(s.native), nullptr, all);
     };
+    const Guard guard(s.context.index);
     CUresult result = enqueue();
-    if (result == CUDA_ERROR_INVALID_CONTEXT) [[unlikely]] {
+    if (result == CUDA_ERROR_INVALID_CONTEXT && num_devices() == 1) [[unlikely]] {
       LOCUS_CUDA(cudaSetDevice(s.context.index));  // this thread's first call on the only GPU
       result = enqueue();
     }
+    if (result == CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES) [[unlikely]]
+      throw DeviceError(program_, ": the launch on ", s.context, " failed: blocks of ",
+                        block[0] * block[1] * block[2],
+                        " threads need more registers than there are; use smaller blocks");
     if (result != CUDA_SUCCESS) [[unlikely]]
       launch_failed(static_cast<cudaError_t>(result), program_.c_str(), s.context);
   }
@@ -51,20 +56,20 @@ class CudaProgram final : public KernelProgram {
  public:
   CudaProgram(Context c, const ProgramSource& source, const std::string& code)
       : name_(source.name) {
-    CUmodule module = nullptr;
-    if (const CUresult result = driver().load_module(&module, code.c_str());
-        result != CUDA_SUCCESS) {
+    const auto failed = [&](CUresult result, const std::string& what) {
       if (result == CUDA_ERROR_OUT_OF_MEMORY)
         throw OutOfMemory(name_, ": ", c, " has no memory for the compiled code");
-      throw DeviceError(name_, ": ", c, " cannot load the compiled code: ", text_of_error(result));
-    }
+      throw DeviceError(name_, ": ", c, " cannot load ", what, ": ", text_of_error(result));
+    };
+    CUmodule module = nullptr;
+    if (const CUresult result = driver().load_module(&module, code.c_str()); result != CUDA_SUCCESS)
+      failed(result, "the compiled code");
     for (const std::string& function : source.functions) {
       CUfunction found = nullptr;
       if (const CUresult result = driver().find_function(&found, module, function.c_str());
           result != CUDA_SUCCESS) {
         driver().unload_module(module);
-        if (result != CUDA_ERROR_NOT_FOUND)
-          throw DeviceError(name_, ": ", c, " cannot load ", function, ": ", text_of_error(result));
+        if (result != CUDA_ERROR_NOT_FOUND) failed(result, function);
         throw SourceError(name_, ": compiled for ", c, ", but has no function ", function,
                           "; expected extern \"C\" __global__ void ", function, "(...)");
       }
@@ -86,13 +91,18 @@ class CudaProgram final : public KernelProgram {
 std::unique_ptr<KernelProgram> CudaDevice::build(const ProgramSource& source) {
   check_process();
   const std::string architecture = text_of("sm_", capability_);
-  const KernelCache::Code code = kernel_cache().get(code_key(source, {"cuda", architecture}), [&] {
-    return compile_cuda(source, capability_, context_);
-  });
+  const KernelCache::Code code =
+      kernel_cache().get(code_key(source, {"cuda", architecture, nvrtc_identity()}),
+                         [&] { return compile_cuda(source, capability_, context_); });
+  const OutsideCapture outside;  // another thread's capture may be in progress
   // The driver loads into the current context. On a machine with one GPU, Guard does not set it.
   if (num_devices() == 1) LOCUS_CUDA(cudaSetDevice(index()));
   const Guard guard(index());
-  const OutsideCapture outside;  // another thread's capture may be in progress
+  try {
+    return std::make_unique<CudaProgram>(context_, source, *code);
+  } catch (const OutOfMemory&) {
+    allocator().release_cached();  // and once more
+  }
   return std::make_unique<CudaProgram>(context_, source, *code);
 }
 

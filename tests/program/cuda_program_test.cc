@@ -133,6 +133,7 @@ TEST(CudaProgram, WorksInAThreadThatHasNotUsedCuda) {
 
 TEST(CudaProgram, IsBuiltWhileAStreamIsCaptured) {
   LOCUS_NEEDS_GPUS(1);
+  device(gpu());
   cudaStream_t captured;
   LOCUS_CUDA(cudaStreamCreateWithFlags(&captured, cudaStreamNonBlocking));
   LOCUS_CUDA(cudaStreamBeginCapture(captured, cudaStreamCaptureModeGlobal));
