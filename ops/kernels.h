@@ -27,7 +27,7 @@ struct KernelOptions {
 };
 struct KernelCall {
   int64_t size = -1;   // of the loop, if no operand decides it
-  int block_size = 0;  // threads of a block on a GPU, at most 1024; 0: 256
+  int block_size = 0;  // threads of a block on a GPU, at most 1024 (large bodies: fewer); 0: 256
 };
 
 // Runs C++ statements for each element of its operands, which broadcast.
@@ -85,7 +85,7 @@ class ElementwiseKernel {
 // or bool.
 // The loop's shape is that of all tensors that are not raw, outputs included, broadcast. Without
 // such tensors, KernelCall::size is the number of elements.
-// Errors of a call, before anything is allocated:
+// Errors of a call, before anything is written:
 //   - ValueError: a wrong number of operands; a size that is missing, or given although a tensor
 //     decides it; a number for a raw parameter or an output; a raw output that is not given.
 //   - ShapeError: operands do not broadcast; a given output has another shape than the loop.

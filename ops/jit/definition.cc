@@ -15,10 +15,16 @@ using Tokens = std::vector<std::string>;
 
 constexpr uint8_t kNothing = 0xff, kNumber = 0x40;
 
+// Macros may read an output where the body does not name it.
+bool may_have_macros(const KernelOptions& options) {
+  return options.preamble.find('#') != std::string::npos || !options.cpu_options.empty() ||
+         !options.options.empty();
+}
+
 // Tokens that the body has, and those of macros that it may use.
 Tokens used(const std::string& body, const KernelOptions& options) {
   Tokens tokens = tokens_of(body);
-  if (options.preamble.find("#define") != std::string::npos) {
+  if (options.preamble.find('#') != std::string::npos) {  // it may have macros
     const Tokens more = tokens_of(options.preamble);
     tokens.insert(tokens.end(), more.begin(), more.end());
   }
@@ -90,7 +96,7 @@ const Specialization::Functions& Specialization::build(Context c,
                        .options = gpu ? d.options.options : d.options.cpu_options,
                        .headers = formula_source(),
                        .contract = true};
-  // On GPUs all functions of the text are device code. On the host integers wrap, as on GPUs.
+  // On GPUs all functions of the text are device code. On the host integers wrap.
   source.options.insert(source.options.begin(), gpu ? "-default-device" : "-fwrapv");
   const std::string loop = d.name + "_loop", flat = d.name + "_flat", strided = d.name + "_strided";
   if (!gpu)
@@ -167,9 +173,8 @@ Definition::Definition(const Text& text, Parameters all)
       indexed(names(used(body, options), "_ind")),
       ordered(indexed || raw_outputs || names(used(body, options), "i")),
       grain(grain_of(used(body, options))),
-      sets_first(options.preamble.find("#define") == std::string::npos
-                     ? set_first(tokens_of(body), parameters)
-                     : std::vector<bool>(parameters.size())) {}
+      sets_first(may_have_macros(options) ? std::vector<bool>(parameters.size())
+                                          : set_first(tokens_of(body), parameters)) {}
 
 std::string Definition::described(size_t begin, size_t end) const {
   return listed(std::span(parameters).subspan(begin, end - begin), &Parameter::text);

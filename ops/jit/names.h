@@ -1,6 +1,6 @@
-// The functions that the body of a kernel may call on every context, with CUDA's names. CUDA has
-// more; these exist on the host, too. min, max, fmin and fmax ignore a NaN if the other is none, as
-// in CUDA. Free of the standard library.
+// The functions that the body of a kernel may call on the host, with CUDA's names. On GPUs most are
+// CUDA's own, which has more: calls with operands of several types may be ambiguous there. min,
+// max, fmin and fmax ignore a NaN if the other is none, as in CUDA. Free of the standard library.
 #pragma once
 
 #include <locus/ops/kernel/math.h>

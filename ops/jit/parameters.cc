@@ -12,18 +12,25 @@ namespace locus::jit {
 namespace {
 
 constexpr std::string_view kKeywords[] = {
-    "alignas",   "alignof",      "and",      "and_eq",    "asm",      "auto",     "bitand",
-    "bitor",     "bool",         "break",    "case",      "catch",    "char",     "class",
-    "compl",     "concept",      "const",    "continue",  "decltype", "default",  "delete",
-    "do",        "double",       "else",     "enum",      "explicit", "export",   "extern",
-    "false",     "float",        "for",      "friend",    "goto",     "if",       "inline",
-    "int",       "long",         "mutable",  "namespace", "new",      "noexcept", "not",
-    "not_eq",    "nullptr",      "operator", "or",        "or_eq",    "private",  "protected",
-    "public",    "register",     "requires", "return",    "short",    "signed",   "sizeof",
-    "static",    "struct",       "switch",   "template",  "this",     "throw",    "true",
-    "try",       "typedef",      "typeid",   "typename",  "union",    "unsigned", "using",
-    "virtual",   "void",         "volatile", "while",     "xor",      "xor_eq",   "constexpr",
-    "consteval", "static_assert"};
+    "thread_local", "wchar_t",      "char8_t",     "char16_t",     "char32_t",
+    "constinit",    "const_cast",   "static_cast", "dynamic_cast", "reinterpret_cast",
+    "co_await",     "co_return",    "co_yield",    "alignas",      "alignof",
+    "and",          "and_eq",       "asm",         "auto",         "bitand",
+    "bitor",        "bool",         "break",       "case",         "catch",
+    "char",         "class",        "compl",       "concept",      "const",
+    "continue",     "decltype",     "default",     "delete",       "do",
+    "double",       "else",         "enum",        "explicit",     "export",
+    "extern",       "false",        "float",       "for",          "friend",
+    "goto",         "if",           "inline",      "int",          "long",
+    "mutable",      "namespace",    "new",         "noexcept",     "not",
+    "not_eq",       "nullptr",      "operator",    "or",           "or_eq",
+    "private",      "protected",    "public",      "register",     "requires",
+    "return",       "short",        "signed",      "sizeof",       "static",
+    "struct",       "switch",       "template",    "this",         "throw",
+    "true",         "try",          "typedef",     "typeid",       "typename",
+    "union",        "unsigned",     "using",       "virtual",      "void",
+    "volatile",     "while",        "xor",         "xor_eq",       "constexpr",
+    "consteval",    "static_assert"};
 
 constexpr std::pair<std::string_view, DType> kTypes[] = {
     {"f32", f32},       {"float32", f32},      {"float", f32},  {"f64", f64},
