@@ -82,7 +82,8 @@ class JsonLines final : public MemoryHook {
 };
 
 // Names the memory that this thread asks for during the scope. Scopes nest: "step/conv1". Other
-// threads begin without a scope. ValueError if the label is empty.
+// threads begin without a scope. Labels stay in memory until the process ends: use a fixed set of
+// them. ValueError if the label is empty.
 class [[nodiscard]] MemoryScope : NonCopyable {
  public:
   explicit MemoryScope(const std::string& label);

@@ -34,8 +34,8 @@ void start(const std::string& path);
 // failed.
 void stop();
 
-// Starts counting ops and copies of the whole process, from zero. Finished calls take no memory.
-// Throws Error if they are being counted already.
+// Starts counting ops and copies of the whole process, from zero. Finished calls take little
+// memory. Throws Error if they are being counted already.
 void start_totals();
 // Stops counting; totals() and dumps() keep their values. Throws Error if nothing is being counted.
 void stop_totals();
