@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cfenv>
 #include <cstdlib>
 #include <map>
 #include <vector>
@@ -51,6 +52,15 @@ std::string new_path(int fd) {
   return text_of(path, '/', fd);
 }
 
+// Code that is linked with -ffast-math sets the thread to flush denormals when it is loaded.
+void* open_library(const std::string& path) {
+  std::fenv_t before;
+  std::fegetenv(&before);
+  void* const library = ::dlopen(path.c_str(), RTLD_NOW);
+  std::fesetenv(&before);
+  return library;
+}
+
 }  // namespace
 
 void* load_library(const std::string& who, const std::string& code, LoadFrom from) {
@@ -58,7 +68,7 @@ void* load_library(const std::string& who, const std::string& code, LoadFrom fro
   // What was verified is what runs: nobody can change the memory between.
   if (from == LoadFrom::memory) {
     const int fd = ::memfd_create("locus", MFD_CLOEXEC);
-    if (fd >= 0 && write_all(fd, code)) library = ::dlopen(new_path(fd).c_str(), RTLD_NOW);
+    if (fd >= 0 && write_all(fd, code)) library = open_library(new_path(fd));
     if (fd >= 0) ::close(fd);
     if (library) return library;
   }
@@ -68,7 +78,7 @@ void* load_library(const std::string& who, const std::string& code, LoadFrom fro
   if (fd < 0) throw Error(who, ": cannot write ", path, "; set TMPDIR to another folder");
   const bool written = write_all(fd, code);
   ::close(fd);
-  if (written) library = ::dlopen(path.c_str(), RTLD_NOW);
+  if (written) library = open_library(path);
   const char* const why = !written ? "cannot be written" : library ? nullptr : ::dlerror();
   const std::string error = why ? why : "";
   ::unlink(path.c_str());

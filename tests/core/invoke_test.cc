@@ -78,7 +78,7 @@ TEST(Invoke, RefusesAnotherNumberOfResults) {
   const std::string text = message_of<Error>([&] {
     invoke(get_op("dense_backward"), {w, w, w}, DenseBackwardAttrs{});
   });
-  EXPECT_NE(text.find("dense_backward: has 3 results"), std::string::npos) << text;
+  EXPECT_NE(text.find("dense_backward: the op has 3 results"), std::string::npos) << text;
   Tensor a = ones({3}), b = ones({3});
   EXPECT_THROW(invoke_into(get_op("exp"), {a}, {a, b}), Error);
   EXPECT_THROW(invoke(get_op("sgd_update"), {a, b}, SoftmaxAttrs{}), Error);

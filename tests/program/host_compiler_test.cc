@@ -304,5 +304,13 @@ TEST_F(HostCompilerTest, WorksIfTheProgramIgnoresItsChildren) {
   std::signal(SIGCHLD, before);
 }
 
+TEST_F(HostCompilerTest, FastMathOfAProgramDoesNotFlushDenormalsOfOthers) {
+  ProgramSource source = returns(1);
+  source.options = {"-ffast-math"};
+  EXPECT_EQ(call(*build(source)), 1);
+  volatile float small = 1e-40f;
+  EXPECT_GT(small * .5f, 0);
+}
+
 }  // namespace
 }  // namespace locus::test
