@@ -84,7 +84,7 @@ TEST_F(KernelCacheTest, KeepsCodeInMemoryIfTheDiskIsFull) {
     std::exit(compiles_ == 2 && no_file ? 0 : 4);
   };
   EXPECT_EXIT(full(), testing::ExitedWithCode(0),
-              "^locus: the kernel cache .* cannot be written: .*; kernels are kept in memory\n$");
+              "^locus: the kernel cache .* cannot be written: .*; kernels are kept in memory\n");
 }
 
 // --- Environment variables.
