@@ -21,14 +21,26 @@ struct NotDeduced {
   using type = T;
 };
 
-// Integers are computed in double, as in C++.
+// CUDA has the names with an f itself.
+#ifdef __CUDACC__
+#define LOCUS_F(name)
+#define LOCUS_F2(name)
+#else
+#define LOCUS_F(name) \
+  LOCUS_HD float name##f(float x) { return names::name(x); }
+#define LOCUS_F2(name) \
+  LOCUS_HD float name##f(float x, float y) { return names::name(x, y); }
+#endif
+
+// name and namef. Integers are computed in double, as in C++.
 #define LOCUS_NAME_OF(name, of)                 \
   LOCUS_HD float name(float x) { return of; }   \
   LOCUS_HD double name(double x) { return of; } \
   template <Whole V>                            \
   LOCUS_HD double name(V x) {                   \
     return name(static_cast<double>(x));        \
-  }
+  }                                             \
+  LOCUS_F(name)
 #define LOCUS_NAME(name) LOCUS_NAME_OF(name, m::name(x))
 LOCUS_NAME(sqrt)
 LOCUS_NAME(floor)
@@ -80,7 +92,8 @@ LOCUS_HD auto min(A a, B b) {
   LOCUS_HD auto name(A a, B b) {                     \
     using V = Floating<A, B>;                        \
     return of(static_cast<V>(a), static_cast<V>(b)); \
-  }
+  }                                                  \
+  LOCUS_F2(name)
 LOCUS_NAME(pow, m::pow)
 LOCUS_NAME(fmod, m::fmod)
 LOCUS_NAME(copysign, m::copysign)
@@ -91,6 +104,8 @@ LOCUS_NAME(fmin, names::min)
 #ifdef __CUDACC__
 #undef LOCUS_NAME
 #undef LOCUS_NAME_OF
+#undef LOCUS_F
+#undef LOCUS_F2
 // CUDA's has no signed 64-bit integers.
 template <class T>
 __device__ __forceinline__ T atomicAdd(T* p, typename NotDeduced<T>::type v) {
@@ -134,6 +149,8 @@ LOCUS_NAME(remainder, remainder_of)
 LOCUS_NAME(fdim, fdim_of)
 LOCUS_NAME(nextafter, nextafter_of)
 #undef LOCUS_NAME
+#undef LOCUS_F
+#undef LOCUS_F2
 LOCUS_HD float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 LOCUS_HD double fma(double a, double b, double c) { return __builtin_fma(a, b, c); }
 LOCUS_HD float ldexp(float x, int e) { return m::scale(x, e); }
@@ -154,55 +171,6 @@ LOCUS_HD bool isfinite(V x) {
 }
 LOCUS_HD bool signbit(double x) { return double_bits(x) >> 63 != 0; }
 
-#define LOCUS_NAME(name) \
-  LOCUS_HD float name##f(float x) { return names::name(x); }
-LOCUS_NAME(sqrt)
-LOCUS_NAME(rsqrt)
-LOCUS_NAME(cbrt)
-LOCUS_NAME(exp)
-LOCUS_NAME(exp2)
-LOCUS_NAME(exp10)
-LOCUS_NAME(expm1)
-LOCUS_NAME(log)
-LOCUS_NAME(log2)
-LOCUS_NAME(log10)
-LOCUS_NAME(log1p)
-LOCUS_NAME(sin)
-LOCUS_NAME(cos)
-LOCUS_NAME(tan)
-LOCUS_NAME(asin)
-LOCUS_NAME(acos)
-LOCUS_NAME(atan)
-LOCUS_NAME(sinh)
-LOCUS_NAME(cosh)
-LOCUS_NAME(tanh)
-LOCUS_NAME(asinh)
-LOCUS_NAME(acosh)
-LOCUS_NAME(atanh)
-LOCUS_NAME(erf)
-LOCUS_NAME(erfc)
-LOCUS_NAME(lgamma)
-LOCUS_NAME(tgamma)
-LOCUS_NAME(fabs)
-LOCUS_NAME(floor)
-LOCUS_NAME(ceil)
-LOCUS_NAME(trunc)
-LOCUS_NAME(rint)
-LOCUS_NAME(round)
-LOCUS_NAME(nearbyint)
-#undef LOCUS_NAME
-#define LOCUS_NAME(name) \
-  LOCUS_HD float name##f(float x, float y) { return names::name(x, y); }
-LOCUS_NAME(pow)
-LOCUS_NAME(fmod)
-LOCUS_NAME(copysign)
-LOCUS_NAME(hypot)
-LOCUS_NAME(fmax)
-LOCUS_NAME(fmin)
-LOCUS_NAME(atan2)
-LOCUS_NAME(remainder)
-LOCUS_NAME(fdim)
-#undef LOCUS_NAME
 LOCUS_HD float fmaf(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 LOCUS_HD float ldexpf(float x, int e) { return m::scale(x, e); }
 LOCUS_HD float __expf(float x) { return m::exp(x); }
