@@ -76,12 +76,12 @@ TEST_F(KernelCacheTest, KeepsCodeInMemoryIfTheDiskIsFull) {
     KernelCache cache(path_, kLarge);
     std::signal(SIGXFSZ, SIG_IGN);
     const rlimit limit{4096, 4096};
-    if (setrlimit(RLIMIT_FSIZE, &limit) != 0) std::exit(2);
+    if (setrlimit(RLIMIT_FSIZE, &limit) != 0) std::_Exit(2);
     const std::string code(10000, 'x');
     for (int i = 0; i < 2; ++i)
-      if (get(cache, "k", code) != code || get(cache, "l", code) != code) std::exit(3);
+      if (get(cache, "k", code) != code || get(cache, "l", code) != code) std::_Exit(3);
     const bool no_file = std::distance(fs::directory_iterator(path_), {}) == 0;
-    std::exit(compiles_ == 2 && no_file ? 0 : 4);
+    std::_Exit(compiles_ == 2 && no_file ? 0 : 4);
   };
   EXPECT_EXIT(full(), testing::ExitedWithCode(0),
               "^locus: the kernel cache .* cannot be written: .*; kernels are kept in memory\n");
