@@ -138,6 +138,51 @@ def torch_adam():
         yield f"{name}: {what} over ResNet-18", size / t / 1e3, "GB/s"
 
 
+def torch_kernels():
+    """Chains that fuse() and kernels of one's own take as one kernel, compiled, beside one copy in
+    which as many bytes move. Of 1e8 floats on a GPU, of 1e7 on the CPU."""
+    import torch
+    functional = torch.nn.functional
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    wait = torch.cuda.synchronize if device == "cuda" else (lambda: None)
+    n, size = (100_000_000, "1e8") if device == "cuda" else (10_000_000, "1e7")
+    name = f"PyTorch {torch.__version__} {device}, compile"
+    x, y, z = (torch.rand(n, device=device) for _ in range(3))
+    soft = lambda x: torch.clamp(x, min=0) + torch.log1p(torch.exp(-torch.abs(x)))
+    chains = ((f"x*y+z {size}", lambda x, y, z: x * y + z, (x, y, z), 4),
+              (f"softplus written out {size}", soft, (x,), 2))
+    for what, chain, operands, moved in chains:
+        compiled = torch.compile(chain)
+        yield f"{name}: {what}", per_call(lambda: compiled(*operands), wait, calls=20), "µs"
+        source = torch.zeros(moved * n // 2, device=device)
+        target = torch.zeros_like(source)
+        copy = per_call(lambda: target.copy_(source), wait, calls=20)
+        yield f"{name}: copy of the bytes of {what}", copy, "µs"
+
+    def softmax(x):
+        e = torch.exp(x - x.max(dim=1, keepdim=True).values)
+        return e / e.sum(dim=1, keepdim=True)
+
+    def layer_norm(x):
+        d = x - x.mean(dim=1, keepdim=True)
+        return d / torch.sqrt((d * d).mean(dim=1, keepdim=True) + 1e-5)
+
+    rows = x.view(-1, 1000)
+    leaf, gradient = rows.clone().requires_grad_(), torch.rand_like(rows)
+    for what, f in (("softmax", softmax), ("layer norm", layer_norm),
+                    ("softmax op", lambda x: functional.softmax(x, dim=1)),
+                    ("layer norm op", lambda x: functional.layer_norm(x, (1000,)))):
+        compiled = torch.compile(f)
+        text = f"{what} of {len(rows)} rows"
+        yield f"{name}: {text}", per_call(lambda: compiled(rows), wait, calls=20), "µs"
+
+        def both():
+            leaf.grad = None
+            compiled(leaf).backward(gradient)
+
+        yield f"{name}: {text}, forward and backward", per_call(both, wait, calls=20), "µs"
+
+
 def mxnet_networks():
     """OMP_NUM_THREADS=2 /path/to/python tests/bench/peers.py mxnet: two threads, as above."""
     import os
@@ -194,8 +239,37 @@ def cupy_rows():
         lambda: a + b, cupy.cuda.runtime.deviceSynchronize), "µs"
 
 
+def cupy_kernels():
+    """Kernels from source, as in bench_user_kernels.cc, beside one copy."""
+    import cupy
+    name, wait = f"CuPy {cupy.__version__} cuda", cupy.cuda.runtime.deviceSynchronize
+    add = cupy.ElementwiseKernel("T x, T y", "T z", "z = x + y", "add_two")
+    small = cupy.ones(10, dtype=cupy.float32)
+    yield f"{name}: call of a kernel of 10 floats", issue_time(lambda: add(small, small), wait), "µs"
+    raw = cupy.RawKernel(
+        'extern "C" __global__ void add_two(const float* x, const float* y, float* z) {'
+        "  z[threadIdx.x] = x[threadIdx.x] + y[threadIdx.x]; }", "add_two")
+    out = cupy.empty_like(small)
+    yield f"{name}: call of a raw kernel", issue_time(
+        lambda: raw((1,), (10,), (small, small, out)), wait), "µs"
+    n = 100_000_000
+    x, y, z, w = (cupy.ones(n, dtype=cupy.float32) for _ in range(4))
+    k = cupy.ElementwiseKernel("T x, T y, T z", "T w", "w = x * y + z", "multiply_add")
+    yield f"{name}: x*y+z 1e8, kernel", per_call(lambda: k(x, y, z, w), wait, calls=20), "µs"
+    fused = cupy.fuse(lambda x, y, z: x * y + z)
+    yield f"{name}: x*y+z 1e8, fuse", per_call(lambda: fused(x, y, z), wait, calls=20), "µs"
+    soft = cupy.fuse(lambda x: cupy.maximum(x, 0) + cupy.log1p(cupy.exp(-cupy.abs(x))))
+    yield f"{name}: softplus written out 1e8, fuse", per_call(lambda: soft(x), wait, calls=20), "µs"
+    norm = cupy.ReductionKernel("T x", "T y", "x * x", "a + b", "y = sqrt(a)", "0", "norm")
+    yield f"{name}: norm 1e8, reduction kernel", per_call(lambda: norm(x), wait, calls=20), "µs"
+    rows = x.reshape(-1, 1000)
+    yield f"{name}: norms of 100000 rows, reduction kernel", per_call(
+        lambda: norm(rows, axis=1), wait, calls=20), "µs"
+
+
 if __name__ == "__main__":
-    for rows in (torch_rows, cupy_rows, torch_copies, torch_networks, torch_adam, mxnet_networks):
+    for rows in (torch_rows, cupy_rows, torch_copies, torch_kernels, cupy_kernels,
+                 torch_networks, torch_adam, mxnet_networks):
         if sys.argv[1:] and not any(word in rows.__name__ for word in sys.argv[1:]):
             continue
         try:
