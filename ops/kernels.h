@@ -96,7 +96,7 @@ class ElementwiseKernel {
 //   - UnsupportedOnContext: the context has no compiler.
 // Numbers are converted as casts convert them: integers wrap.
 // If the body sets an output only sometimes, its other elements keep their values. In a new output
-// these are undefined.
+// these are undefined numbers, or true or false.
 // If the body uses neither i nor _ind, and no output is raw, new outputs have the layout of the
 // inputs; otherwise they are row-major.
 // Kernels have no gradients.

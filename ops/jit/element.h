@@ -23,6 +23,12 @@ struct Array {
   int64_t stride[kAxes] = {};
 };
 
+// An operand of a loop over one axis.
+struct Line {
+  void* data = nullptr;
+  int64_t stride = 1;
+};
+
 // Out of line on a GPU: inlined, 64-bit divisions and loops over axes are most of a kernel.
 #ifdef __CUDACC__
 #define LOCUS_JIT_CALL __device__ __noinline__
@@ -153,10 +159,18 @@ LOCUS_JIT_CALL void locate(const Loop& l, const Array (&array)[N], int64_t at,
 #undef LOCUS_JIT_CALL
 #undef LOCUS_JIT_LOOP
 
+// *p. A bool may be any byte, because new outputs are not set.
+template <class T>
+LOCUS_HD T read(const T* p) {
+  if constexpr (kSame<T, bool>)
+    return *reinterpret_cast<const uint8_t*>(p) != 0;
+  else
+    return *p;
+}
 // Element i of memory that holds T, in the type that the body computes in.
 template <class T>
 LOCUS_HD Compute<T> get(const void* data, int64_t i) {
-  return convert<Compute<T>>(static_cast<const T*>(data)[i]);
+  return convert<Compute<T>>(read(static_cast<const T*>(data) + i));
 }
 template <class T>
 LOCUS_HD void set(void* data, int64_t i, Compute<T> v) {
@@ -164,22 +178,33 @@ LOCUS_HD void set(void* data, int64_t i, Compute<T> v) {
 }
 
 #ifdef __CUDACC__
+// E elements of T of a thread.
 template <class T, int E>
 struct alignas(sizeof(T) * E) Pack {
   T v[E];
 };
 template <class T, int E>
-LOCUS_HD void load(const void* data, int64_t pack, Compute<T> (&x)[E]) {
-  const Pack<T, E> p = static_cast<const Pack<T, E>*>(data)[pack];
-#pragma unroll
-  for (int e = 0; e < E; ++e) x[e] = convert<Compute<T>>(p.v[e]);
+LOCUS_HD Pack<T, E> load(const Line& a, int64_t pack) {
+  return static_cast<const Pack<T, E>*>(a.data)[pack];
 }
 template <class T, int E>
-LOCUS_HD void store(void* data, int64_t pack, const Compute<T> (&x)[E]) {
+LOCUS_HD void store(const Line& a, int64_t pack, const Pack<T, E>& p) {
+  static_cast<Pack<T, E>*>(a.data)[pack] = p;
+}
+// The same by elements, at any alignment and stride.
+template <class T, int E>
+LOCUS_HD Pack<T, E> gather(const Line& a, int64_t pack) {
+  const T* const from = static_cast<const T*>(a.data) + pack * E * a.stride;
   Pack<T, E> p;
 #pragma unroll
-  for (int e = 0; e < E; ++e) p.v[e] = convert<T>(x[e]);
-  static_cast<Pack<T, E>*>(data)[pack] = p;
+  for (int e = 0; e < E; ++e) p.v[e] = read(from + e * a.stride);
+  return p;
+}
+template <class T, int E>
+LOCUS_HD void scatter(const Line& a, int64_t pack, const Pack<T, E>& p) {
+  T* const to = static_cast<T*>(a.data) + pack * E * a.stride;
+#pragma unroll
+  for (int e = 0; e < E; ++e) to[e * a.stride] = p.v[e];
 }
 #else
 // row(offset, from, length, stride) for the pieces of rows of elements [begin, begin + n).

@@ -109,14 +109,7 @@ class Arguments {
     if (!in_order_) walk();
   }
 
-  // Each array's element i lies at data + i.
-  bool in_order() const { return in_order_; }
-  bool aligned(int elements) const {
-    return std::all_of(arrays_, arrays_ + n_arrays_, [&](const View* v) {
-      const auto bytes = static_cast<uintptr_t>(size_of(v->meta.dtype) * elements);
-      return reinterpret_cast<uintptr_t>(v->data) % bytes == 0;
-    });
-  }
+  bool one_axis() const { return loop_.rank == 1; }
   // Whether the CPU's loop reads and writes all arrays in place.
   bool in_place() const {
     return std::all_of(dense_, dense_ + n_arrays_, [](bool d) { return d; }) &&
@@ -125,13 +118,18 @@ class Arguments {
            });
   }
 
-  void fill_flat() {
+  // For a loop over one axis. `pack`: elements of a thread.
+  void fill_flat(int pack) {
     add(l_.n);
-    for (int k = 0; k < n_arrays_; ++k) add(arrays_[k]->data);
+    add(int64_t{std::all_of(arrays_, arrays_ + n_arrays_, [&](const View* v) {
+      const auto bytes = static_cast<uintptr_t>(size_of(v->meta.dtype) * pack);
+      return in_order_ && reinterpret_cast<uintptr_t>(v->data) % bytes == 0;
+    })});
+    for (int k = 0; k < n_arrays_; ++k) add(Line{arrays_[k]->data, in_order_ ? 1 : stride_[k][0]});
     add_rest();
   }
   void fill() {
-    if (in_order_) one_axis();
+    if (in_order_) one_dense_axis();
     add(loop_);
     for (int k = 0; k < n_arrays_; ++k) {
       Array a;
@@ -146,7 +144,7 @@ class Arguments {
   size_t size() const { return size_; }
 
  private:
-  void one_axis() {
+  void one_dense_axis() {
     set_axes(1, &l_.n);
     for (int k = 0; k < n_arrays_; ++k) {
       stride_[k][0] = 1;
@@ -280,9 +278,9 @@ void run_gpu(const Call& call) {
   const Specialization::Functions& functions = s.functions(call.stream.context);
   Arguments arguments(loops);
   const int pack = s.pack();
-  const bool flat = functions.flat && arguments.in_order() && arguments.aligned(pack);
+  const bool flat = functions.flat && arguments.one_axis();
   if (flat)
-    arguments.fill_flat();
+    arguments.fill_flat(pack);
   else
     arguments.fill();
   const int64_t threads = flat ? (loops.n + pack - 1) / pack : loops.n;

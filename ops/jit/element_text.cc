@@ -107,8 +107,8 @@ class Writer {
     if (arrays_ > 0) line("  jit::Array array[", arrays_, "];");
     rest_of_args();
     if (gpu_ && !d_.indexed) {
-      line("struct _Flat {\n  int64_t n;");
-      if (arrays_ > 0) line("  void* array[", arrays_, "];");
+      line("struct _Flat {\n  int64_t n, packed;");
+      if (arrays_ > 0) line("  jit::Line array[", arrays_, "];");
       rest_of_args();
     }
   }
@@ -163,8 +163,8 @@ class Writer {
     line("    for (int64_t e = 0; e < m; ++e) {");
     each('a', [&](size_t k, size_t at) {
       if (written(k))
-        line("      ", compute(k), " v", at, d_.sets_first[k] ? "" : text_of(" = p", at, "[e]"),
-             ";");
+        line("      ", compute(k), " v", at,
+             d_.sets_first[k] ? "" : text_of(" = jit::read(p", at, " + e)"), ";");
     });
     line("      ",
          call("at + e", "a.loop.n", "jit::Index(a.loop, at + e)", [&](size_t k, size_t at) {
@@ -186,25 +186,39 @@ class Writer {
          " a) {\n  const int64_t thread = blockIdx.x * int64_t{blockDim.x} + threadIdx.x;");
   }
 
-  // Packs of 16 bytes of the widest array, a pack per thread. The last elements by one thread.
+  // A loop over one axis. A thread computes a pack: 16 bytes of the widest array. One thread
+  // computes the elements behind the last pack.
   void flat() {
     begin_gpu("_flat", "_Flat");
-    const int pack = s_.pack();
-    line("  enum { E = ", pack, " };\n  if (thread * E + E <= a.n) {");
-    each('a', [&](size_t k, size_t at) {
-      line("    ", compute(k), " v", at, "[E];\n    jit::load<", storage(k), ">(a.array[", at,
-           "], thread, v", at, ");");
-    });
-    line("#pragma unroll\n    for (int e = 0; e < E; ++e)\n      ",
-         call("thread * E + e", "a.n", "",
-              [](size_t, size_t at) { return text_of("v", at, "[e]"); }));
-    each('a', [&](size_t k, size_t at) {
-      if (written(k))
-        line("    jit::store<", storage(k), ">(a.array[", at, "], thread, v", at, ");");
-    });
-    line("    return;\n  }\n  for (int64_t i = thread * E; i < a.n; ++i) {");
-    one([](size_t at) { return text_of("a.array[", at, "]"); }, [](size_t) { return "i"; }, "i",
-        "a.n", "");
+    line("  enum { E = ", s_.pack(), " };\n  if (thread * E + E <= a.n) {");
+    each('a', [&](size_t k, size_t at) { line("    jit::Pack<", storage(k), ", E> p", at, ";"); });
+    const auto loads = [&](const char* load) {
+      each('a', [&](size_t k, size_t at) {
+        line("      p", at, " = jit::", load, "<", storage(k), ", E>(a.array[", at, "], thread);");
+      });
+    };
+    const auto stores = [&](const char* store) {
+      each('a', [&](size_t k, size_t at) {
+        if (written(k)) line("      jit::", store, "(a.array[", at, "], thread, p", at, ");");
+      });
+    };
+    line("    if (a.packed) {");
+    loads("load");
+    line("    } else {");
+    loads("gather");
+    line("    }");
+    line("#pragma unroll\n    for (int e = 0; e < E; ++e) {");
+    one([](size_t at) { return text_of("p", at, ".v"); }, [](size_t) { return "e"; },
+        "thread * E + e", "a.n", "");
+    line("    }");
+    line("    if (a.packed) {");
+    stores("store");
+    line("    } else {");
+    stores("scatter");
+    line("    }");
+    line("    return;\n  }\n#pragma unroll 1\n  for (int64_t i = thread * E; i < a.n; ++i) {");
+    one([](size_t at) { return text_of("a.array[", at, "].data"); },
+        [](size_t at) { return text_of("i * a.array[", at, "].stride"); }, "i", "a.n", "");
     line("  }\n}");
   }
 
