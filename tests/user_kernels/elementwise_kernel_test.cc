@@ -1,6 +1,7 @@
 // Values of ElementwiseKernel: types, numbers, raw operands, indices, layouts, sizes.
 #include <limits>
 
+#include <locus/core/memory/storage.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/create.h>
@@ -244,6 +245,36 @@ TEST(ElementwiseKernel, OutputsThatTheBodyDoesNotSetKeepTheirValues) {
       EXPECT_THAT(values(y), ElementsAre(7, 7, 7, 3, 4));
       EXPECT_THAT(values(z), ElementsAre(7, 7, 7, 3, 4));
     }
+}
+
+// The memory of the new output may hold any bytes.
+TEST(ElementwiseKernel, NewBoolsAreTrueOrFalse) {
+  const ElementwiseKernel k("T x", "bool y", "if (x > 2) y = true;", "sometimes_true");
+  const Tensor x = numbers({1000}, f32);
+  full({1000}, 204, u8);
+  const Tensor y = k(x);
+  const auto* const bytes = static_cast<const uint8_t*>(y.impl().view.data);
+  for (int i = 0; i < 1000; ++i) EXPECT_LE(bytes[i], 1);
+}
+
+// One axis on a GPU: packs, or elements at any alignment and stride.
+TEST(ElementwiseKernel, OperandsOfOneAxis) {
+  const ElementwiseKernel k("T x, T y, U z", "T v, U w", "v = x + y; w = z; w -= v;", "one_axis");
+  for (Context c : kernel_contexts())
+    for (DType d : {f32, f16, i8})
+      for (int64_t n : {1, 7, 1000}) {
+        const Tensor all = mod(numbers({2 * n + 1}, c), 50).astype(d), one = full({1}, 3, {c, d});
+        const Tensor z = numbers({n}, {c, f64}), v = zeros({n + 1}, {c, d});
+        const Tensor w = zeros({2 * n}, {c, f64});
+        for (const Tensor& x : {all(Slice(0, n)), all(Slice(1, n + 1)), all(Slice(1, 2 * n + 1, 2)),
+                                all(Slice(n - 1, {}, -1))}) {
+          k.into({x, one, z}, {v(Slice(1, n + 1)), w(Slice(0, 2 * n, 2))});
+          EXPECT_EQ(values(v(Slice(1, n + 1))), values(x + 3));
+          EXPECT_EQ(values(w(Slice(0, 2 * n, 2))), values(z - (x + 3)));
+        }
+        EXPECT_EQ(values(v(Slice(0, 1))), values(zeros({1}, {c, d})));
+        EXPECT_EQ(values(w(Slice(1, 2 * n, 2))), values(zeros({n}, {c, d})));
+      }
 }
 
 TEST(ElementwiseKernel, EmptyTensorsAndTensorsOfOneElement) {
