@@ -260,7 +260,7 @@ std::string explain(const std::vector<Result>& results, const Options& o) {
       counted(static_cast<double>(r.sweeps), "sweep"), r.change,
       r.change < o.tolerance
           ? fmt::format("less than the tolerance, {:.0e}", o.tolerance)
-          : fmt::format("more than the tolerance, {:.0e}: --sweeps ended the run", o.tolerance),
+          : fmt::format("not less than the tolerance, {:.0e}: --sweeps ended the run", o.tolerance),
       middle);
   s += "First use, not in the table:";
   for (const Result& each : results)
@@ -310,7 +310,7 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   program.options()
       .add_option("--tolerance", o.tolerance, "ends when a sweep changes no point by as much")
-      ->check(number(0))
+      ->check(above_zero())
       ->capture_default_str();
   program.options()
       .add_option("--sweeps", o.sweeps, "ends after so many sweeps at the latest")
