@@ -31,17 +31,39 @@ struct SourceFile {
 // The source of a KernelProgram. On host contexts and emulated GPUs it is C++, on real GPUs CUDA
 // C++.
 struct ProgramSource {
-  std::string name;  // in errors: "sqdiff"
-  std::string text;
+  std::string name = {};  // in errors: "sqdiff"
+  std::string text = {};
   std::vector<std::string> functions = {};   // to find: extern "C", on GPUs also __global__
   std::vector<std::string> options = {};     // more of the context's compiler
   std::span<const SourceFile> headers = {};  // that the text may include; of static lifetime
   bool contract = false;                     // a * b + c may be rounded once
+  // On real GPUs: more names that find() and global() know, of template instances and of names that
+  // are not extern "C": "add<float>", "&filters::weights". The text does not compile without them.
+  std::vector<std::string> expressions = {};
+  std::string code = {};  // on real GPUs: a cubin, a fatbin or PTX, instead of the text
 };
 
-// Of one launch on a GPU: blocks, and threads of a block, in x, y and z.
+struct Dim3 {
+  int64_t x = 1, y = 1, z = 1;
+};
+// Of one launch on a GPU.
 struct LaunchShape {
-  uint32_t grid[3] = {1, 1, 1}, block[3] = {1, 1, 1};
+  Dim3 grid = {}, block = {};  // blocks, and threads of a block
+  int64_t shared = 0;          // bytes of dynamic shared memory of a block
+  bool cooperative = false;    // all blocks run at a time and may wait for each other
+};
+
+// What a function needs of its GPU, and what the GPU allows.
+struct KernelAttributes {
+  int registers = 0;                    // of a thread
+  int max_threads = 0;                  // of a block
+  int best_block = 0;                   // threads of a block that keep the GPU busiest
+  int64_t local_bytes = 0;              // of a thread: memory for what is not in registers
+  int64_t shared_bytes = 0;             // of a block, that the text declares
+  int64_t constant_bytes = 0;           // of the program's constants
+  int64_t max_shared = 0;               // the most that LaunchShape::shared may be
+  bool cooperative = false;             // the GPU has cooperative launches
+  std::vector<size_t> parameters = {};  // bytes of each
 };
 
 class KernelFunction : NonCopyable {
@@ -52,15 +74,33 @@ class KernelFunction : NonCopyable {
   // parameter, of at most 4 KB, and may be reused when launch returns. Throws DeviceError if the
   // GPU refuses the launch, and Error on host contexts, as here.
   virtual void launch(StreamView s, const LaunchShape& shape, const void* args, size_t bytes) const;
+  // The same for any parameters: args[i] points to parameter i.
+  virtual void launch(StreamView s, const LaunchShape& shape,
+                      std::span<const void* const> args) const;
+
+  // Of a GPU's function. Throw Error on host contexts, as here.
+  virtual const KernelAttributes& attributes() const;
+  // How many blocks of this shape the GPU runs at a time.
+  virtual int64_t blocks_at_a_time(const LaunchShape& shape) const;
 
   void* host = nullptr;  // the address, on host contexts and emulated GPUs
 };
 
 class KernelProgram : NonCopyable {
  public:
+  // A variable of the program in its context's memory: __constant__ or __device__.
+  struct Global {
+    void* data = nullptr;  // null: there is no such variable
+    size_t bytes = 0;
+  };
+
   virtual ~KernelProgram() = default;
-  // A function of ProgramSource::functions. Null: another name.
+  // A function of ProgramSource::functions. Null: another name. On real GPUs also one of
+  // ProgramSource::expressions, and each function by its name in the code.
   virtual const KernelFunction* find(std::string_view name) const = 0;
+  // On real GPUs, for errors: the names of all functions of the program.
+  virtual std::vector<std::string> names() const { return {}; }
+  virtual Global global(std::string_view) const { return {}; }
 };
 
 // The program of this source on context c, never null. The first call compiles it, or reads its

@@ -11,9 +11,25 @@
 
 namespace locus {
 
+namespace {
+
+[[noreturn]] void no_launch(Context c) {
+  throw Error(c, " launches no functions of programs; call the address KernelFunction::host");
+}
+
+}  // namespace
+
 void KernelFunction::launch(StreamView s, const LaunchShape&, const void*, size_t) const {
-  throw Error(s.context,
-              " launches no functions of programs; call the address KernelFunction::host");
+  no_launch(s.context);
+}
+void KernelFunction::launch(StreamView s, const LaunchShape&, std::span<const void* const>) const {
+  no_launch(s.context);
+}
+const KernelAttributes& KernelFunction::attributes() const {
+  throw Error("a function of a host context has no attributes; expected one of a GPU");
+}
+int64_t KernelFunction::blocks_at_a_time(const LaunchShape&) const {
+  throw Error("a function of a host context has no blocks; expected one of a GPU");
 }
 
 std::unique_ptr<KernelProgram> Device::build(const ProgramSource& source) {

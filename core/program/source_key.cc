@@ -1,5 +1,6 @@
 #include <locus/core/program/source_key.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 
@@ -24,27 +25,38 @@ std::string digest_of(std::span<const SourceFile> headers) {
   });
 }
 
+// Whether the text includes files that are neither among the headers nor the compiler's.
+bool includes_others(std::string_view text, std::span<const SourceFile> headers) {
+  constexpr std::string_view kInclude = "include";
+  for (size_t at = 0; (at = text.find(kInclude, at)) != text.npos;) {
+    const size_t hash = text.find_last_not_of(" \t", at - 1);
+    at = text.find_first_not_of(" \t", at + kInclude.size());
+    if (hash == text.npos || text[hash] != '#' || at == text.npos || text[at] == '<') continue;
+    const std::string_view rest = text.substr(at);
+    if (std::ranges::none_of(headers, [&](const SourceFile& header) {
+          return rest.starts_with(text_of('"', header.name, '"'));
+        }))
+      return true;
+  }
+  return false;
+}
+
 // Whether code depends on the source and the compiler alone, and on no other files or processor.
 bool self_contained(const ProgramSource& source) {
   for (const std::string_view option : source.options)
     for (const std::string_view reads : {"-I", "-i", "--include", "--pre-include", "@"})
       if (option.starts_with(reads) || option.ends_with("=native")) return false;
-  constexpr std::string_view kInclude = "include";
-  for (size_t at = 0; (at = source.text.find(kInclude, at)) != source.text.npos;) {
-    const size_t hash = source.text.find_last_not_of(" \t", at - 1);
-    at = source.text.find_first_not_of(" \t", at + kInclude.size());
-    if (hash != source.text.npos && source.text[hash] == '#' && at != source.text.npos &&
-        source.text[at] != '<')
-      return false;
-  }
-  return true;
+  return !includes_others(source.text, source.headers) &&
+         std::ranges::none_of(source.headers, [&](const SourceFile& header) {
+           return includes_others(header.text, source.headers);
+         });
 }
 
 }  // namespace
 
 std::string source_key(const ProgramSource& source) {
   std::string key;
-  for (const auto* list : {&source.options, &source.functions}) {
+  for (const auto* list : {&source.options, &source.functions, &source.expressions}) {
     add_field(key, std::to_string(list->size()));
     for (const std::string& field : *list) add_field(key, field);
   }
@@ -52,6 +64,7 @@ std::string source_key(const ProgramSource& source) {
   add_field(key, digest_of(source.headers));
   add_field(key, source.name);
   add_field(key, source.text);
+  add_field(key, source.code.empty() ? "" : sha256(source.code));
   return key;
 }
 

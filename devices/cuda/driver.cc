@@ -13,9 +13,9 @@ namespace {
 void find(auto& f, const char* name) {
   void* found = nullptr;
   cudaDriverEntryPointQueryResult state;
-  LOCUS_CUDA(cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &state));
+  LOCUS_CUDA(cudaGetDriverEntryPointByVersion(name, &found, 12040, cudaEnableDefault, &state));
   LOCUS_CHECK(state == cudaDriverEntryPointSuccess, "the CUDA driver has no ", name,
-              "; expected driver 525 or newer");
+              "; expected driver 550 or newer");
   f = reinterpret_cast<std::remove_reference_t<decltype(f)>>(found);
 }
 
@@ -71,7 +71,17 @@ const Driver& driver() {
     find(d.load_module, "cuModuleLoadData");
     find(d.unload_module, "cuModuleUnload");
     find(d.find_function, "cuModuleGetFunction");
+    find(d.count_functions, "cuModuleGetFunctionCount");
+    find(d.list_functions, "cuModuleEnumerateFunctions");
+    find(d.find_global, "cuModuleGetGlobal");
+    find(d.function_name, "cuFuncGetName");
+    find(d.parameter, "cuFuncGetParamInfo");
+    find(d.attribute, "cuFuncGetAttribute");
+    find(d.set_attribute, "cuFuncSetAttribute");
+    find(d.blocks_at_a_time, "cuOccupancyMaxActiveBlocksPerMultiprocessor");
+    find(d.best_block, "cuOccupancyMaxPotentialBlockSize");
     find(d.launch, "cuLaunchKernel");
+    find(d.launch_with, "cuLaunchKernelEx");
     return d;
   }();
   return found;

@@ -32,7 +32,17 @@ struct Driver {
   PFN_cuModuleLoadData_v2000 load_module;
   PFN_cuModuleUnload_v2000 unload_module;
   PFN_cuModuleGetFunction_v2000 find_function;
+  PFN_cuModuleGetFunctionCount_v12040 count_functions;
+  PFN_cuModuleEnumerateFunctions_v12040 list_functions;
+  PFN_cuModuleGetGlobal_v3020 find_global;
+  PFN_cuFuncGetName_v12030 function_name;
+  PFN_cuFuncGetParamInfo_v12040 parameter;
+  PFN_cuFuncGetAttribute_v2020 attribute;
+  PFN_cuFuncSetAttribute_v9000 set_attribute;
+  PFN_cuOccupancyMaxActiveBlocksPerMultiprocessor_v6050 blocks_at_a_time;
+  PFN_cuOccupancyMaxPotentialBlockSize_v6050 best_block;
   PFN_cuLaunchKernel_v4000 launch;
+  PFN_cuLaunchKernelEx_v11060 launch_with;
 };
 // Throws Error if the driver is too old.
 const Driver& driver();

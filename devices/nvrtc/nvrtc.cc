@@ -43,6 +43,8 @@ struct Nvrtc {
   decltype(&nvrtcGetErrorString) error_string;
   decltype(&nvrtcCreateProgram) create;
   decltype(&nvrtcDestroyProgram) destroy;
+  decltype(&nvrtcAddNameExpression) add_expression;
+  decltype(&nvrtcGetLoweredName) lowered_name;
   decltype(&nvrtcCompileProgram) compile;
   decltype(&nvrtcGetProgramLogSize) log_size;
   decltype(&nvrtcGetProgramLog) log;
@@ -86,6 +88,8 @@ Nvrtc open_nvrtc(const std::string& who, Context c) {
   find(n.error_string, "nvrtcGetErrorString");
   find(n.create, "nvrtcCreateProgram");
   find(n.destroy, "nvrtcDestroyProgram");
+  find(n.add_expression, "nvrtcAddNameExpression");
+  find(n.lowered_name, "nvrtcGetLoweredName");
   find(n.compile, "nvrtcCompileProgram");
   find(n.log_size, "nvrtcGetProgramLogSize");
   find(n.log, "nvrtcGetProgramLog");
@@ -175,10 +179,10 @@ std::string log_of(const Compilation& p) {
 std::string compile_cuda(const ProgramSource& source, int capability, Context c) {
   const Nvrtc& n = nvrtc(source.name, c);
   const std::vector<std::string> options = options_for(n, source, capability, c);
-  std::vector<const char*> option_texts, names, texts;
+  std::vector<const char*> option_texts, header_names, texts;
   for (const std::string& option : options) option_texts.push_back(option.c_str());
   for (const SourceFile& header : source.headers) {
-    names.push_back(header.name);
+    header_names.push_back(header.name);
     texts.push_back(header.text);
   }
   const auto check = [&](nvrtcResult result, const char* call) {
@@ -188,8 +192,10 @@ std::string compile_cuda(const ProgramSource& source, int capability, Context c)
 
   Compilation p(n);
   check(n.create(&p.program, source.text.c_str(), source.name.c_str(),
-                 static_cast<int>(names.size()), texts.data(), names.data()),
+                 static_cast<int>(header_names.size()), texts.data(), header_names.data()),
         "nvrtcCreateProgram");
+  for (const std::string& expression : source.expressions)
+    check(n.add_expression(p.program, expression.c_str()), "nvrtcAddNameExpression");
   const nvrtcResult result =
       n.compile(p.program, static_cast<int>(options.size()), option_texts.data());
   if (result == NVRTC_ERROR_COMPILATION || result == NVRTC_ERROR_INVALID_OPTION)
@@ -200,17 +206,32 @@ std::string compile_cuda(const ProgramSource& source, int capability, Context c)
                                log_of(p));
   check(result, "nvrtcCompileProgram");
 
-  size_t size = 0;
   std::string code;
+  for (const std::string& expression : source.expressions) {
+    const char* name = nullptr;
+    check(n.lowered_name(p.program, expression.c_str(), &name), "nvrtcGetLoweredName");
+    code += text_of(name, '\n');
+  }
+  const size_t names = code.size();
+  size_t size = 0;
   if (n.cubin_size(p.program, &size) == NVRTC_SUCCESS && size > 0) {
-    code.resize(size);
-    check(n.cubin(p.program, code.data()), "nvrtcGetCUBIN");
+    code.resize(names + size);
+    check(n.cubin(p.program, code.data() + names), "nvrtcGetCUBIN");
   } else {
     check(n.ptx_size(p.program, &size), "nvrtcGetPTXSize");
-    code.resize(size);
-    check(n.ptx(p.program, code.data()), "nvrtcGetPTX");
+    code.resize(names + size);
+    check(n.ptx(p.program, code.data() + names), "nvrtcGetPTX");
   }
   return code;
+}
+
+std::vector<std::string> take_names(std::string& code, size_t expressions) {
+  std::vector<std::string> names;
+  size_t at = 0;
+  for (; names.size() < expressions; at = code.find('\n', at) + 1)
+    names.push_back(code.substr(at, code.find('\n', at) - at));
+  code.erase(0, at);
+  return names;
 }
 
 std::string nvrtc_identity() {

@@ -289,8 +289,8 @@ void run_gpu(const Call& call) {
     throw ValueError(s.definition.name, ": ", blocks, " blocks of ", block,
                      " threads; expected fewer than 2^31; give a larger block_size");
   LaunchShape shape;
-  shape.grid[0] = static_cast<uint32_t>(blocks);
-  shape.block[0] = static_cast<uint32_t>(block);
+  shape.grid.x = blocks;
+  shape.block.x = block;
   (flat ? functions.flat : functions.strided)
       ->launch(call.stream, shape, arguments.data(), arguments.size());
 }

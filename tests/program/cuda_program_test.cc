@@ -64,10 +64,7 @@ std::vector<double> scaled(Context c, const KernelProgram& p, float by, int64_t 
   const Tensor x = ones({n}, {c});
   const Args args{static_cast<float*>(x.data_ptr()), n, by};
   const StreamView s = current_stream(c);
-  launch(s, {p.find("scale"),
-             {.grid = {static_cast<uint32_t>((n + 255) / 256)}, .block = {256}},
-             &args,
-             sizeof(args)});
+  launch(s, {p.find("scale"), {.grid = {(n + 255) / 256}, .block = {256}}, &args, sizeof(args)});
   device(c).synchronize(s);
   return values(x);
 }

@@ -67,10 +67,37 @@ TEST(Nvrtc, NamesAnOptionThatItDoesNotKnow) {
   EXPECT_THAT(message_of<SourceError>([&] { compile(source); }), HasSubstr("no-such-option"));
 }
 
+// The code comes behind a line for each name.
+TEST(Nvrtc, TellsTheNamesOfExpressions) {
+  ProgramSource source = twice();
+  source.text =
+      "template <class T> __global__ void add(T* x) { *x += 1; }\n"
+      "namespace ns { __constant__ float w; __global__ void f(float* x) { *x = w; } }\n";
+  source.expressions = {"add<float>", "&ns::w", "ns::f"};
+  std::string code = compile(source);
+  EXPECT_THAT(cuda::take_names(code, 3),
+              testing::ElementsAre("_Z3addIfEvPT_", "_ZN2ns1wE", "_ZN2ns1fEPf"));
+  EXPECT_THAT(code, StartsWith(kElf));
+  source.expressions = {"add<no_type>"};
+  EXPECT_THAT(message_of<SourceError>([&] { compile(source); }),
+              HasSubstr("identifier \"no_type\" is undefined"));
+  std::string plain = compile(twice());
+  EXPECT_THAT(cuda::take_names(plain, 0), testing::ElementsAre());
+  EXPECT_THAT(plain, StartsWith(kElf));
+}
+
+TEST(Nvrtc, IncludesHeadersOfTheSource) {
+  static constexpr SourceFile kHeaders[] = {{"mine.h", "__device__ float mine() { return 3; }"}};
+  ProgramSource source = twice();
+  source.text = "#include \"mine.h\"\nextern \"C\" __global__ void f(float* x) { *x = mine(); }";
+  source.headers = kHeaders;
+  EXPECT_THAT(compile(source), StartsWith(kElf));
+}
+
 TEST(Nvrtc, FindsTheToolkitsHeaders) {
   ProgramSource source = twice();
   source.text =
-      "#include <cuda_fp16.h>\n"
+      "#include <cooperative_groups.h>\n#include <cuda_fp16.h>\n"
       "extern \"C\" __global__ void twice(__half* x) { *x = *x + *x; }";
   EXPECT_THAT(compile(source), StartsWith(kElf));
 }

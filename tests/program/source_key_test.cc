@@ -32,7 +32,7 @@ TEST(SourceKey, DiffersWithEachField) {
   static constexpr SourceFile kHeaders[] = {{"a.h", "int a;"}, {"b.h", "int b;"}};
   static constexpr SourceFile kOthers[] = {{"a.h", "int a;"}, {"b.h", "int c;"}};
   const ProgramSource base{.name = "k", .text = "int k;", .functions = {"k"}, .options = {"-O1"}};
-  std::vector<ProgramSource> sources(8, base);
+  std::vector<ProgramSource> sources(10, base);
   sources[1].name = "l";
   sources[2].text = "int l;";
   sources[3].functions = {"k", "l"};
@@ -40,6 +40,8 @@ TEST(SourceKey, DiffersWithEachField) {
   sources[5].headers = kHeaders;
   sources[6].headers = kOthers;
   sources[7].contract = true;
+  sources[8].expressions = {"k"};
+  sources[9].code = "int k;";
   std::set<std::string> keys;
   for (const ProgramSource& s : sources) keys.insert(source_key(s));
   EXPECT_EQ(keys.size(), sources.size());
@@ -65,6 +67,18 @@ TEST(SourceKey, IsEmptyIfOtherFilesAreIncluded) {
   EXPECT_FALSE(cached("#include MINE\n"));
   for (const char* option : {"-I.", "-I", "-include", "-isystem", "-iquote", "--include-path=a"})
     EXPECT_FALSE(cached("#include <mine.h>\n", option)) << option;
+}
+
+// Headers of the source are in the key, with what they include.
+TEST(SourceKey, KnowsHeadersOfTheSource) {
+  static constexpr SourceFile kHeaders[] = {{"mine.h", "#include \"yours.h\""}, {"yours.h", ""}};
+  static constexpr SourceFile kOpen[] = {{"mine.h", "#include \"theirs.h\""}};
+  const auto cached = [](const std::string& text, std::span<const SourceFile> headers) {
+    return !code_key({.name = "k", .text = text, .headers = headers}, {"g++"}).empty();
+  };
+  EXPECT_TRUE(cached("#include \"mine.h\"\n", kHeaders));
+  EXPECT_FALSE(cached("#include \"mine.hpp\"\n", kHeaders));
+  EXPECT_FALSE(cached("#include <mine.h>\n", kOpen));
 }
 
 }  // namespace
