@@ -68,6 +68,7 @@
 #include <locus/ops/optim.h>
 #include <locus/ops/pooling.h>
 #include <locus/ops/random.h>
+#include <locus/ops/raw_kernel.h>
 #include <locus/ops/reduce.h>
 #include <locus/ops/softmax.h>
 #include <locus/ops/trigonometry.h>
