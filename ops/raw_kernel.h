@@ -183,7 +183,8 @@ class RawModule {
 //   - ContextMismatch: tensors on different contexts.
 //   - UnsupportedOnContext: a host context or an emulated GPU; no NVRTC; a cooperative launch on a
 //     GPU that has none.
-//   - SourceError: the text does not compile. The errors have the text's line numbers.
+//   - SourceError: the text does not compile, or lacks a name expression. The errors have the
+//     text's line numbers.
 //   - DeviceError: the GPU refuses a file's code.
 //   - Error: while autograd records, a tensor that needs a gradient.
 
