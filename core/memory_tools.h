@@ -10,7 +10,8 @@
 // any. While there is no hook and no profile, an allocation pays one relaxed load and a branch.
 //
 // LOCUS_MEMORY=FILE writes every event of a program to FILE. LOCUS_MEMORY=leaks prints on stderr,
-// when the program ends, the blocks that were not freed.
+// when the program ends, the blocks that were not freed. LOCUS_MEMORY=redzones finds writes outside
+// of a block.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +22,7 @@
 
 #include <locus/core/caller.h>
 #include <locus/core/context.h>
+#include <locus/core/error.h>
 
 namespace locus {
 
@@ -127,6 +129,17 @@ class [[nodiscard]] MemoryProfile : NonCopyable {
 // live_blocks() since the program began. Error if it runs without LOCUS_MEMORY=leaks.
 std::string live_blocks();
 
+// Memory outside of a block was written. The text names the block: bytes, context, op, scope and
+// line; and the first wrong byte of each side, as an offset from the block's first byte.
+class MemoryError : public Error {
+  using Error::Error;
+};
+// With LOCUS_MEMORY=redzones, each block has guard bytes before and after it, with a known pattern.
+// check_red_zones() waits as wait_all() does. Then it checks the guard bytes of all blocks that
+// live, and those of blocks that were freed since the last check. MemoryError if any were written.
+// Error if the program runs without LOCUS_MEMORY=redzones. wait_all() makes the same check.
+void check_red_zones(Caller from = Caller::here());
+
 // What is used of the context's memory, in parts that sum up: live blocks, free blocks that the
 // pool keeps, and all else. DeviceError if there is no such device.
 std::string memory_summary(Context c);
@@ -141,6 +154,11 @@ std::string memory_summary(Context c);
 // - A function of the program that calls invoke() has no line of its own. Its blocks count at the
 //   line that called the library before, or at "(line not known)".
 // - A device from outside that has an allocator of its own reports no events.
+// - Red zones cost 1 KiB a block and two copies to the host. They find writes at most 512 bytes
+//   outside of a block, except writes of the pattern. A damaged block is reported once.
+// - The guard bytes of a freed block are read in the order of its stream, after all work on it.
+// - Damage that no call has thrown is printed on stderr when the program ends. Memory of a real GPU
+//   is no longer read then: call wait_all() before.
 // - Once the driver unloads, global objects leave their memory to the system. Blocks of global
 //   tensors still count as freed then; those of recorded work count as live.
 

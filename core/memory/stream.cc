@@ -6,6 +6,8 @@
 #include <locus/core/base/at_line.h>
 #include <locus/core/base/recording_hooks.h>
 #include <locus/core/error.h>
+#include <locus/core/observe/memory_events.h>
+#include <locus/core/observe/red_zones.h>
 #include <locus/core/observe/trace.h>
 
 namespace locus {
@@ -142,6 +144,8 @@ void wait_all(Caller from) {
       std::rethrow_exception(
           reworded([&](const std::string& text) { return with_line(text + others, from); }));
     }
+  if (memory_events::red_zones()) [[unlikely]]
+    red_zones::check(from);
 }
 
 }  // namespace locus

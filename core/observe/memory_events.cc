@@ -51,11 +51,16 @@ const char* interned(std::string text) {
 
 namespace memory_events {
 
-void tell(MemoryEvent event) noexcept {
-  if (telling) return;
+MemoryEvent described(MemoryEvent event) {
   event.op = running_op;
   event.scope = current_scope;
   event.caller = user_line;
+  return event;
+}
+
+void tell(const MemoryEvent& of_pool) noexcept {
+  if (telling) return;
+  const MemoryEvent event = described(of_pool);
   Hooks& h = all_hooks();
   std::vector<std::shared_ptr<Entered>> told;
   {

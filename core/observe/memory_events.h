@@ -12,15 +12,19 @@
 namespace locus {
 namespace memory_events {
 
-inline constexpr unsigned kUnread = 1u << 31;  // LOCUS_MEMORY is not read yet
-inline std::atomic<unsigned> hooks{kUnread};   // the number of hooks, and kUnread
+inline constexpr unsigned kUnread = 1u << 31;       // LOCUS_MEMORY is not read yet
+inline constexpr unsigned kRedZones = kUnread / 2;  // LOCUS_MEMORY=redzones
+inline std::atomic<unsigned> hooks{kUnread};        // the number of hooks, and these bits
 
 inline bool off() { return hooks.load(std::memory_order_relaxed) == 0; }
+inline bool red_zones() { return (hooks.load(std::memory_order_relaxed) & kRedZones) != 0; }
 
 // Reads LOCUS_MEMORY the first time. Throws Error for a value that makes no sense.
 void read_environment();
-// Calls all hooks. Sets op, scope and caller.
-void tell(MemoryEvent event) noexcept;
+// The event with op, scope and caller of this thread.
+MemoryEvent described(MemoryEvent event);
+// Calls all hooks with described(event).
+void tell(const MemoryEvent& event) noexcept;
 
 // The op that this thread runs, of name name(). The innermost counts.
 class RunningOp : NonCopyable {

@@ -14,6 +14,7 @@
 #include <locus/core/base/table.h>
 #include <locus/core/error.h>
 #include <locus/core/observe/memory_events.h>
+#include <locus/core/observe/red_zones.h>
 #include <locus/core/observe/register.h>
 
 namespace locus {
@@ -191,11 +192,13 @@ void at_exit() {
   if (std::ofstream* const file = events_file; file && !file->flush())
     std::fputs("LOCUS_MEMORY: the file of events could not be written; is the disk full?\n",
                stderr);
+  if (memory_events::red_zones()) red_zones::check_at_exit();
 }
 
 void open_file(const std::string& path) {
   if (path.find_first_of("./") == path.npos)
-    throw Error("LOCUS_MEMORY=", path, ": expected leaks, or a file such as memory.jsonl");
+    throw Error("LOCUS_MEMORY=", path,
+                ": expected leaks, redzones, or a file such as memory.jsonl");
   auto file = std::make_unique<std::ofstream>(path);
   if (!*file) throw Error("LOCUS_MEMORY=", path, ": the file cannot be written; name another file");
   static_cast<void>(new MemoryHookScope(*new JsonLines(*file)));
@@ -212,6 +215,8 @@ void memory_events::read_environment() {
   const char* const value = std::getenv("LOCUS_MEMORY");
   if (const std::string text = value ? value : ""; text == "leaks")
     leaks = new MemoryProfile;
+  else if (text == "redzones")
+    hooks.fetch_or(kRedZones);
   else if (!text.empty())
     open_file(text);
   hooks.fetch_and(~kUnread);

@@ -301,8 +301,9 @@ TEST_F(MemoryVariableDeathTest, AValueThatMakesNoSenseThrowsAtEveryAllocation) {
     ones({2});
   };
   setenv("LOCUS_MEMORY", "leak", 1);
-  EXPECT_EXIT(print_error(ones_twice), ExitedWithCode(7),
-              HasSubstr("LOCUS_MEMORY=leak: expected leaks, or a file such as memory.jsonl"));
+  EXPECT_EXIT(
+      print_error(ones_twice), ExitedWithCode(7),
+      HasSubstr("LOCUS_MEMORY=leak: expected leaks, redzones, or a file such as memory.jsonl"));
   setenv("LOCUS_MEMORY", "/nowhere/memory.jsonl", 1);
   EXPECT_EXIT(print_error(ones_twice), ExitedWithCode(7),
               HasSubstr("LOCUS_MEMORY=/nowhere/memory.jsonl: the file cannot be written"));
