@@ -83,7 +83,9 @@ class CachingPool final : public MemoryPool, private NonCopyable {
   size_t block_size(size_t bytes) const;
   void* acquire(size_t bytes, StreamView stream);
   void* allocate_told(size_t bytes, StreamView stream);
-  void tell_freed(const void* p, size_t bytes, StreamView stream) const;
+  void* freed_block(void* p, size_t& bytes, StreamView stream,
+                    std::span<const EventView>& pending) const;
+  void put_back(void* p, size_t bytes, StreamView stream);
   void release_to_source(void* p, size_t bytes) noexcept;
   void* hand_out(void* p, size_t bytes, size_t size) LOCUS_REQUIRES(mutex_);
   void* allocate_slow(size_t bytes, size_t size, StreamView stream);

@@ -11,6 +11,7 @@
 
 #include <locus/core/call/named_calls.h>
 #include <locus/core/error.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/devices/cpu.h>
 #include <locus/devices/emulated_link.h>
 #include <locus/devices/host/fork.h>
@@ -196,6 +197,7 @@ void Queue::run(Operation& entry, Clock::time_point& now) {
         const Call call{in,    in + entry.n_in,   entry.n_in,
                         n_out, entry.attrs.bytes, entry.attrs.size,
                         {},    &entry.attrs.owner};
+        const memory_events::RunningOp running([&] { return entry.name; });
         if (modelled)
           now += compute(entry.kernel, call);
         else

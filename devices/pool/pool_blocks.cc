@@ -128,8 +128,14 @@ void* CachingPool::acquire(size_t bytes, StreamView stream) {
 
 void CachingPool::deallocate(void* p, size_t bytes, StreamView stream) noexcept {
   if (p == nullptr) return;
-  if (!memory_events::off()) [[unlikely]]
-    tell_freed(p, bytes, stream);
+  if (memory_events::off()) [[likely]]
+    return put_back(p, bytes, stream);
+  std::span<const EventView> none;
+  void* const block = freed_block(p, bytes, stream, none);
+  put_back(block, bytes, stream);
+}
+
+void CachingPool::put_back(void* p, size_t bytes, StreamView stream) {
   if (!options_.caching) return release_uncached(p, bytes);
   const size_t size = rounded(bytes);
   poison(p, size);
@@ -156,8 +162,10 @@ void CachingPool::deallocate(void* p, size_t bytes, StreamView stream) noexcept 
 void CachingPool::deallocate_after(void* p, size_t bytes, StreamView stream,
                                    std::span<const EventView> pending) noexcept {
   if (pending.empty()) return deallocate(p, bytes, stream);
-  if (!memory_events::off()) [[unlikely]]
-    tell_freed(p, bytes, stream);
+  if (!memory_events::off()) [[unlikely]] {
+    p = freed_block(p, bytes, stream, pending);
+    if (pending.empty()) return put_back(p, bytes, stream);
+  }
   const SpinLock lock(mutex_);
   deferred_.push_back({p, bytes, stream, {pending.begin(), pending.end()}});
 }

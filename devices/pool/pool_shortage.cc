@@ -1,6 +1,7 @@
 // The pool without a free block: grows, takes from other streams, waits, or throws.
 #include <algorithm>
 #include <climits>
+#include <cstdint>
 #include <iterator>
 #include <string>
 #include <utility>
@@ -9,6 +10,7 @@
 #include <locus/core/error.h>
 #include <locus/core/memory/recording_home.h>
 #include <locus/core/observe/memory_events.h>
+#include <locus/core/observe/red_zones.h>
 #include <locus/core/stream.h>
 #include <locus/devices/pool/pool_blocks.h>
 
@@ -24,27 +26,42 @@ size_t CachingPool::block_size(size_t bytes) const {
   return options_.caching ? rounded(bytes) : std::max<size_t>(bytes, 1);
 }
 
-// allocate(), with events. No lock is held while hooks run.
+// allocate(), with events and red zones. No lock is held while hooks run.
 void* CachingPool::allocate_told(size_t bytes, StreamView stream) {
   memory_events::read_environment();
+  const size_t zone = red_zones::zone(options_.rounding);
+  const size_t whole = bytes > SIZE_MAX - 2 * zone ? bytes : bytes + 2 * zone;
   MemoryEvent event{
-      .context = options_.context, .stream = stream.id, .bytes = bytes, .block = block_size(bytes)};
+      .context = options_.context, .stream = stream.id, .bytes = bytes, .block = block_size(whole)};
   memory_events::tell(event);
-  void* const p = acquire(bytes, stream);
+  void* p = acquire(whole, stream);
+  if (zone > 0) {
+    try {
+      p = red_zones::open(p, bytes, zone, stream, options_.context);
+    } catch (...) {
+      put_back(p, whole, stream);
+      throw;
+    }
+  }
   event.kind = MemoryEventKind::served;
   event.data = p;
   memory_events::tell(event);
   return p;
 }
 
-// Comes before the block can be handed out again, so that hooks see events of a block in order.
-void CachingPool::tell_freed(const void* p, size_t bytes, StreamView stream) const {
+// The block, and its `bytes`, with red zones. Empties `pending` if they are done. Comes before the
+// block can be handed out again, so that hooks see events of a block in order.
+void* CachingPool::freed_block(void* p, size_t& bytes, StreamView stream,
+                               std::span<const EventView>& pending) const {
+  const red_zones::Block block = red_zones::close(p, bytes, stream, options_.context, pending);
   memory_events::tell({.kind = MemoryEventKind::freed,
                        .context = options_.context,
                        .stream = stream.id,
                        .bytes = bytes,
-                       .block = block_size(bytes),
+                       .block = block_size(block.bytes),
                        .data = p});
+  bytes = block.bytes;
+  return block.data;
 }
 
 void CachingPool::release_to_source(void* p, size_t bytes) noexcept {
