@@ -66,6 +66,7 @@
 #include <locus/ops/matmul.h>
 #include <locus/ops/norm.h>
 #include <locus/ops/optim.h>
+#include <locus/ops/parallel_for.h>
 #include <locus/ops/pooling.h>
 #include <locus/ops/random.h>
 #include <locus/ops/raw_kernel.h>
