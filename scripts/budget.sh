@@ -140,8 +140,8 @@ hits=$(comm -23 \
     sed -E 's/.*\((.*),(.*)\)/\1.\2/' | sort -u))
 [ -z "$hits" ] || breach "tests/QUESTIONS.md names tests that do not exist:"$'\n'"$hits"
 
-# Public headers say what, not how.
-hits=$(sources 'ops/*.h' 'nn/*.h' 'core/*.h' | grep -vE '^ops/.*/' |
+# Public headers say what, not how; those of forms bring the loops into a program.
+hits=$(sources 'ops/*.h' 'nn/*.h' 'core/*.h' | grep -vE '^ops/(.*/|forms(_cpu|_cuda)?\.h$)' |
   xargs grep -nE '#include [<"]([^>"]*_kernel\.h|locus/ops/[a-z_]+/|[^>"]*(cuda|cublas|cudnn|cudart|curand|nccl))' |
   grep -v '<locus/ops/raw_kernel.h>' || true)  # the public one
 [ -z "$hits" ] || breach "public headers that name kernels or vendors:"$'\n'"$hits"
@@ -209,8 +209,8 @@ hits=$(sources 'core/*' 'devices/*' 'ops/*' 'nn/*' 'examples/*.cc' 'examples/*.h
 hits=$(sources '*.h' '*.cc' | xargs grep -l 'LOCUS_ALL_ISAS' | grep -v '^tests/ops/matmul_test\.cc$' || true)
 [ -z "$hits" ] || breach "files that read LOCUS_ALL_ISAS, which LocusTests.cmake defines for matmul_test.cc alone: $hits"
 
-# Headers leave six macros behind, no more.
-macros="LOCUS_CHECK LOCUS_CUDA LOCUS_HD LOCUS_THREAD_SAFETY LOCUS_GUARDED_BY LOCUS_REQUIRES"
+# Headers leave seven macros behind, no more.
+macros="LOCUS_CHECK LOCUS_CUDA LOCUS_HD LOCUS_LAMBDA LOCUS_THREAD_SAFETY LOCUS_GUARDED_BY LOCUS_REQUIRES"
 hits=$(while read -r file; do
   grep -oE '^ *# *define +\w+' "$file" | awk '{print $NF}' | sort -u | while read -r macro; do
     [[ " $macros " == *" $macro "* ]] ||
