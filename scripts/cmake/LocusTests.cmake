@@ -26,7 +26,7 @@ if(LOCUS_TESTS)
   add_executable(locus_tests ${tests} ${page_tests})
   target_include_directories(locus_tests PRIVATE ${PROJECT_SOURCE_DIR})
   # Most of the time that all of it takes to build is theirs.
-  target_compile_options(locus_tests PRIVATE -Og)
+  target_compile_options(locus_tests PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Og>)
   if(LOCUS_SANITIZE)
     target_compile_options(locus_tests PRIVATE -fno-sanitize=undefined)
   endif()
@@ -42,6 +42,8 @@ if(LOCUS_TESTS)
     locus_define(LOCUS_ALL_ISAS "" tests/ops/matmul_test.cc)
   endif()
   if(LOCUS_WITH_CUDA)
+    file(GLOB cuda_tests CONFIGURE_DEPENDS tests/*/*_test.cu)
+    target_sources(locus_tests PRIVATE ${cuda_tests})
     # Builds with CUDA read every test, and run cmake after a change of one: a test gets LOCUS_WITH_CUDA if it
     # reads it, itself or in these headers.
     set(readers)
