@@ -10,11 +10,11 @@
 #include <locus/core/base/empty_tensor.h>
 #include <locus/core/observe/memory_events.h>
 #include <locus/core/op.h>
-#include <locus/ops/call_check.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/elementwise/call.h>
+#include <locus/ops/reduce/reduce_shape.h>
 #include <locus/ops/reduce/reductions.h>
 #include <locus/ops/unary.h>
 #include <locus/ops/view.h>
@@ -34,21 +34,6 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-uint32_t all_axes(int rank) { return (1u << rank) - 1; }
-
-ReduceAttrs attributes(const Tensor& x, const Axes& axis, bool keepdims, const char* op) {
-  const int rank = x.ndim();
-  ReduceAttrs attrs{axis.all() ? all_axes(rank) : 0, keepdims};
-  for (int64_t a : axis.list()) {
-    const uint32_t bit = 1u << detail::axis_of(x, a, op);
-    if (attrs.axes & bit)
-      throw ShapeError(op, ": data ", describe(x), ": axis ", a,
-                       " is given twice; expected distinct axes");
-    attrs.axes |= bit;
-  }
-  return attrs;
-}
-
 template <class R>
 Tensor reduce(const Tensor& data, const auto& o, R how, Caller from) try {
   const UserLine user_line(from);
@@ -60,7 +45,7 @@ Tensor reduce(const Tensor& data, const auto& o, R how, Caller from) try {
   constexpr bool kSums = R::kKinds == kFloats || std::is_same_v<R, Sum> || std::is_same_v<R, Prod>;
   const bool widens = kSums && !o.out.defined();
   const Tensor x = d != taken ? data.astype(taken) : widens ? amp::widen(data) : data;
-  const ReduceBy<R> attrs{attributes(data, o.axis, o.keepdims, R::name), how};
+  const ReduceBy<R> attrs{reduce_attrs(data, o.axis, o.keepdims, R::name), how};
   if (!o.out.defined()) return invoke(op, {x}, attrs);
   invoke_into(op, {x}, {o.out}, attrs);
   return o.out;
@@ -69,24 +54,6 @@ Tensor reduce(const Tensor& data, const auto& o, R how, Caller from) try {
 }
 
 // Shape inference
-
-Meta reduced(const Meta& in, const ReduceAttrs& a, DType dtype) {
-  Meta out;
-  out.dtype = dtype;
-  for (int i = 0; i < in.rank; ++i) {
-    const bool gone = a.axes >> i & 1;
-    if (!gone || a.keepdims) out.shape[out.rank++] = gone ? 1 : in.shape[i];
-  }
-  return out;
-}
-
-void need_elements(const Meta& in, const ReduceAttrs& a) {
-  for (int i = 0; i < in.rank; ++i)
-    if ((a.axes >> i & 1) && in.shape[i] == 0)
-      throw ShapeError("axis ", i,
-                       " has length 0; expected at least one element, since this reduction has no "
-                       "value for none");
-}
 
 template <class R>
 DType infer(std::span<const Meta> in, const ReduceBy<R>& a, std::span<Meta> out) {
