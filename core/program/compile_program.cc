@@ -32,6 +32,10 @@ int64_t KernelFunction::blocks_at_a_time(const LaunchShape&) const {
   throw Error("a function of a host context has no blocks; expected one of a GPU");
 }
 
+unsigned* KernelFunction::counters(StreamView s, int) const {
+  throw Error(s.context, " has no counters: its functions run on the host");
+}
+
 std::unique_ptr<KernelProgram> Device::build(const ProgramSource& source) {
   throw UnsupportedOnContext(source.name, ": this type of device compiles no kernels at run time; ",
                              "call it on cpu(0), or implement Device::build");

@@ -75,6 +75,8 @@ TEST(Program, DoesNotLaunchOnAHostContext) {
   const KernelFunction& f = *compile_program(cpu(0), doubles("launch"))->find("f");
   EXPECT_THAT(message_of<Error>([&] { f.launch({cpu(0)}, {}, nullptr, 0); }),
               HasSubstr("cpu(0) launches no functions of programs"));
+  EXPECT_THAT(message_of<Error>([&] { f.counters({cpu(0)}, 1); }),
+              HasSubstr("cpu(0) has no counters"));
 }
 
 TEST(Program, NeedsADeviceThatCompiles) {
