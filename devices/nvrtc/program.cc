@@ -15,6 +15,7 @@
 #include <locus/core/program.h>
 #include <locus/core/program/cache.h>
 #include <locus/core/program/source_key.h>
+#include <locus/devices/cuda/signals.h>
 #include <locus/devices/nvrtc/nvrtc.h>
 
 namespace locus::cuda {
@@ -73,6 +74,10 @@ class CudaFunction final : public KernelFunction {
                                   static_cast<size_t>(shape.shared)),
         "cuOccupancyMaxActiveBlocksPerMultiprocessor");
     return int64_t{blocks} * device_.multiprocessors();
+  }
+  unsigned* counters(StreamView s, int n) const override {
+    static_assert(kMostCounters == kMaxCounters);
+    return cuda::counters(s, n);
   }
 
  private:
