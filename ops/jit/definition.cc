@@ -11,44 +11,15 @@ namespace locus::jit {
 namespace {
 
 using Types = std::vector<Specialization::Type>;
-using Tokens = std::vector<std::string>;
 
 constexpr uint8_t kNothing = 0xff, kNumber = 0x40;
-
-// Macros may read an output where the body does not name it.
-bool may_have_macros(const KernelOptions& options) {
-  return options.preamble.find('#') != std::string::npos || !options.cpu_options.empty() ||
-         !options.options.empty();
-}
-
-// Tokens that the body has, and those of macros that it may use.
-Tokens used(const std::string& body, const KernelOptions& options) {
-  Tokens tokens = tokens_of(body);
-  if (options.preamble.find('#') != std::string::npos) {  // it may have macros
-    const Tokens more = tokens_of(options.preamble);
-    tokens.insert(tokens.end(), more.begin(), more.end());
-  }
-  return tokens;
-}
-
-bool any_written_raw(const Parameters& all) {
-  return std::ranges::any_of(all, [](const Parameter& p) { return p.raw && p.written; });
-}
-
-// A body with a loop may take long, one with calls takes tens of cycles.
-int64_t grain_of(const Tokens& tokens) {
-  if (names(tokens, "for") || names(tokens, "while")) return 64;
-  return names(tokens, "(") ? 4096 : 32768;
-}
 
 void set_op(Op& op, const Definition& d) {
   op.name = d.name;
   op.attrs_type = &typeid(Attrs);
-  op.infer = &infer;
   op.no_gradient = "a kernel from source text has no gradient";
   op.no_samples = "it is no op of the registry";
-  op.kernels[static_cast<int>(DeviceType::cpu)][static_cast<int>(f32)] = &run_host;
-  op.kernels[static_cast<int>(DeviceType::gpu)][static_cast<int>(f32)] = &run_gpu;
+  d.set(op);
 }
 
 // Of numbers alone: f32, i64 or bool, by the highest kind.
@@ -68,7 +39,7 @@ Specialization::Specialization(const Definition& d, const Types& t) : definition
     if (k < d.inputs) value.arguments.push_back(all[k].name);
   }
   value.n_out = static_cast<int>(all.size() - d.inputs);
-  value.layout = d.ordered ? Layout::rows : Layout::strided;
+  value.layout = d.ordered || d.scatters ? Layout::rows : Layout::strided;
   into.n_out = Op::kAny;
   into.in_place = true;
   into.layout = Layout::strided;
@@ -98,83 +69,59 @@ const Specialization::Functions& Specialization::build(Context c,
                        .contract = true};
   // On GPUs all functions of the text are device code. On the host integers wrap.
   source.options.insert(source.options.begin(), gpu ? "-default-device" : "-fwrapv");
-  const std::string loop = d.name + "_loop", flat = d.name + "_flat", strided = d.name + "_strided";
-  if (!gpu)
-    source.functions = {loop};
-  else if (d.indexed)
-    source.functions = {strided};
-  else
-    source.functions = {flat, strided};
+  source.functions = d.functions(gpu);
   const KernelProgram& program = *compile_program(c, source);
-  auto made = std::make_unique<const Functions>(
-      Functions{program.find(loop), program.find(flat), program.find(strided)});
+  Functions found = {};
+  for (size_t f = 0; f < source.functions.size(); ++f) found[f] = program.find(source.functions[f]);
+  auto made = std::make_unique<const Functions>(found);
   const Functions* before = nullptr;  // of another thread
   if (!at.compare_exchange_strong(before, made.get(), std::memory_order_acq_rel)) return *before;
   return *made.release();
 }
 
-struct Definition::Text {
-  std::string in, out, body, name;
-  KernelOptions options;
-  bool pointers;
+std::string Specialization::text(bool gpu) const { return definition.text(*this, gpu); }
 
-  std::string key() const {
-    std::string all = pointers ? "p" : "e";
-    const auto add = [&all](const std::string& s) { all += text_of(s.size(), ' ', s); };
-    for (const std::string* s : {&in, &out, &body, &name, &options.preamble}) add(*s);
-    all += text_of(options.options.size(), ' ');
-    for (const std::string& s : options.options) add(s);
-    for (const std::string& s : options.cpu_options) add(s);
-    return all;
-  }
-};
+std::string Definition::key_of(char form, std::initializer_list<std::string_view> texts,
+                               const KernelOptions& options) {
+  std::string all(1, form);
+  const auto add = [&all](std::string_view s) { all += text_of(s.size(), ' ', s); };
+  for (const std::string_view s : texts) add(s);
+  add(options.preamble);
+  all += text_of(options.options.size(), ' ');
+  for (const std::string& s : options.options) add(s);
+  for (const std::string& s : options.cpu_options) add(s);
+  return all;
+}
 
-const Definition& Definition::of(const std::string& in, const std::string& out,
-                                 const std::string& body, const std::string& name,
-                                 const KernelOptions& options, bool pointers) {
+const Definition& Definition::of(const std::string& key,
+                                 const std::function<std::unique_ptr<const Definition>()>& make) {
   struct All {
     Mutex mutex;
     std::map<std::string, std::unique_ptr<const Definition>> by_text LOCUS_GUARDED_BY(mutex);
   };
   static All& all = *new All;  // never destroyed, as ops are
-  const Text text{in, out, body, name, options, pointers};
-  const std::string key = text.key();
   const MutexLock lock(all.mutex);
-  auto& found = all.by_text[key];
-  if (found) return *found;
-  try {
-    check_kernel_name(name);
-    const std::string who = "ElementwiseKernel " + name;
-    Parameters parameters = pointers ? parse_pointers(who, in) : parse_parameters(who, in, false);
-    if (!pointers)
-      for (Parameter& p : parse_parameters(who, out, true)) parameters.push_back(std::move(p));
-    check_names(who, parameters);
-    if (std::ranges::none_of(parameters, &Parameter::written))
-      throw ValueError(who, ": has no output; expected one or more ",
-                       pointers ? "pointers without const" : "parameters in the second list");
-    found.reset(new Definition(text, std::move(parameters)));
-    return *found;
-  } catch (...) {
-    all.by_text.erase(key);
-    throw;
-  }
+  if (const auto found = all.by_text.find(key); found != all.by_text.end()) return *found->second;
+  return *all.by_text.emplace(key, make()).first->second;
 }
 
-Definition::Definition(const Text& text, Parameters all)
-    : name(text.name),
-      body(text.body),
-      options(text.options),
+Definition::Definition(const std::string& of_kernel, const KernelOptions& with, Parameters all,
+                       Traits traits)
+    : name(of_kernel),
+      options(with),
       parameters(std::move(all)),
-      inputs(text.pointers
+      inputs(traits.pointers
                  ? parameters.size()
                  : static_cast<size_t>(std::ranges::count(parameters, false, &Parameter::written))),
-      pointers(text.pointers),
-      raw_outputs(any_written_raw(parameters)),
-      indexed(names(used(body, options), "_ind")),
-      ordered(indexed || raw_outputs || names(used(body, options), "i")),
-      grain(grain_of(used(body, options))),
-      sets_first(may_have_macros(options) ? std::vector<bool>(parameters.size())
-                                          : set_first(tokens_of(body), parameters)) {}
+      pointers(traits.pointers),
+      scatters(traits.scatters),
+      ordered(traits.ordered) {}
+
+std::vector<bool> Definition::outputs_set_by(const std::string& body) const {
+  const bool macros = options.preamble.find('#') != std::string::npos ||
+                      !options.cpu_options.empty() || !options.options.empty();
+  return macros ? std::vector<bool>(parameters.size()) : set_first(tokens_of(body), parameters);
+}
 
 std::string Definition::described(size_t begin, size_t end) const {
   return listed(std::span(parameters).subspan(begin, end - begin), &Parameter::text);

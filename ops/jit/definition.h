@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <functional>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <string>
@@ -40,17 +42,13 @@ class Specialization : NonCopyable {
     DType dtype = f32;
     bool number = false;
   };
-  struct Functions {
-    const KernelFunction *host = nullptr, *flat = nullptr,
-                         *strided = nullptr;  // flat: null with _ind
-  };
+  using Functions = std::array<const KernelFunction*, 4>;  // of Definition::functions(); else null
 
   Specialization(const Definition& d, const std::vector<Type>& t);
 
   // Compiled or loaded at first use. SourceError or UnsupportedOnContext if that fails.
   const Functions& functions(Context c) const;
-  std::string text(bool gpu) const;  // element_text.cc
-  int pack() const;                  // elements that a thread of the flat kernel computes
+  std::string text(bool gpu) const;
 
   const Definition& definition;
   const std::vector<Type> types;  // by parameter
@@ -65,25 +63,41 @@ class Specialization : NonCopyable {
 
 class Definition : NonCopyable {
  public:
-  // The definition of these texts; `out` is empty in PyCUDA's form. Throws ValueError.
-  static const Definition& of(const std::string& in, const std::string& out,
-                              const std::string& body, const std::string& name,
-                              const KernelOptions& options, bool pointers);
+  virtual ~Definition() = default;
 
   // Throws ValueError or DTypeError if the operands do not suit the parameters.
   const Specialization& find(const Operands& operands) const;
   std::string described(size_t begin, size_t end) const;  // "T x, T y": these parameters
 
-  const std::string name, body;
+  // The text that is compiled, and the functions in it.
+  virtual std::string text(const Specialization& s, bool gpu) const = 0;
+  virtual std::vector<std::string> functions(bool gpu) const = 0;
+  // Sets the inference and the kernels of an op whose attributes are Attrs.
+  virtual void set(Op& op) const = 0;
+
+  const std::string name;
   const KernelOptions options;
-  const Parameters parameters;         // inputs, then outputs
-  const size_t inputs;                 // all, in PyCUDA's form
-  const bool pointers;                 // PyCUDA's form
-  const bool raw_outputs;              // some output is raw
-  const bool indexed;                  // the body uses _ind
-  const bool ordered;                  // elements are numbered in row-major order
-  const int64_t grain;                 // elements that a thread of the CPU computes at least
-  const std::vector<bool> sets_first;  // by parameter: set_first()
+  const Parameters parameters;  // inputs, then outputs
+  const size_t inputs;          // all, in PyCUDA's form
+  const bool pointers;          // PyCUDA's form
+  const bool scatters;          // an element of an output depends on several elements of an input
+  const bool ordered;           // elements are numbered in row-major order
+
+ protected:
+  struct Traits {
+    bool pointers, scatters, ordered;
+  };
+  Definition(const std::string& name, const KernelOptions& options, Parameters all, Traits traits);
+
+  // By parameter: whether the body sets the output before it reads it (set_first()). Macros may
+  // read an output where the body does not name it, so false with macros.
+  std::vector<bool> outputs_set_by(const std::string& body) const;
+
+  // The definition of this key. If there is none, keeps what make() returns.
+  static const Definition& of(const std::string& key,
+                              const std::function<std::unique_ptr<const Definition>()>& make);
+  static std::string key_of(char form, std::initializer_list<std::string_view> texts,
+                            const KernelOptions& options);
 
  private:
   using Key = std::array<uint8_t, kMostOperands>;
@@ -91,9 +105,7 @@ class Definition : NonCopyable {
     Key key;
     const Specialization* made;
   };
-  struct Text;  // what of() was given
 
-  Definition(const Text& text, Parameters all);
   const Specialization& of_types(const std::vector<Specialization::Type>& types) const;
   std::vector<Specialization::Type> types_of(const Operands& operands) const;
 
@@ -104,16 +116,13 @@ class Definition : NonCopyable {
       LOCUS_GUARDED_BY(mutex_);
 };
 
-// The functions of a specialization's ops (element_launch.cc).
+// The attributes of a specialization's ops.
 struct Attrs {
-  const Specialization* of;
-  int64_t size;      // KernelCall::size
-  uint32_t targets;  // bit k: operand k of `into` is written
-  int32_t block;
-  uint64_t number[kMostNumbers];
+  const Specialization* of = nullptr;
+  int64_t size = -1;     // KernelCall::size
+  uint32_t targets = 0;  // bit k: operand k of `into` is written
+  int32_t block = 0;
+  uint64_t number[kMostNumbers] = {};
 };
-DType infer(std::span<const Meta> in, const void* attrs, std::span<Meta> out);
-void run_host(const Call& call);
-void run_gpu(const Call& call);
 
 }  // namespace locus::jit

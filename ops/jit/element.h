@@ -140,10 +140,10 @@ class Index {
   int64_t size_, index_[kAxes];
 };
 
-// Adds the offsets of element `at` of the loop.
-template <int N>
-LOCUS_JIT_CALL void locate(const Loop& l, const Array (&array)[N], int64_t at,
-                           int64_t (&offset)[N]) {
+// Adds the offsets of element `at` of the loop, in the first arrays. S has strides, as Array does.
+template <class S, int M, int N>
+LOCUS_JIT_CALL void locate(const Loop& l, const S (&array)[M], int64_t at, int64_t (&offset)[N]) {
+  static_assert(N <= M);
   int64_t rest = at;
   LOCUS_JIT_LOOP
   for (int a = l.rank - 1; a > 0; --a) {

@@ -1,29 +1,15 @@
 // Shapes of a call of an elementwise kernel, its arguments, and its launch.
 #include <algorithm>
-#include <cstring>
 
 #include <locus/core/error.h>
 #include <locus/core/shape.h>
 #include <locus/devices/cpu.h>
-#include <locus/ops/jit/definition.h>
-#include <locus/ops/jit/element.h>
+#include <locus/ops/jit/arguments.h>
+#include <locus/ops/jit/element_definition.h>
 #include <locus/ops/kernel/walk.h>
 
 namespace locus::jit {
 namespace {
-
-constexpr int kMost = static_cast<int>(kMostOperands);
-
-bool same_shape(const Meta& a, const Meta& b) {
-  return a.rank == b.rank && std::equal(a.shape, a.shape + a.rank, b.shape);
-}
-
-// Calls f(k, parameter, j) for the parameters that are tensors, where j counts them.
-void for_tensors(const Specialization& s, size_t end, const auto& f) {
-  const Parameters& all = s.definition.parameters;
-  for (size_t k = 0, j = 0; k < end; ++k)
-    if (!s.types[k].number) f(k, all[k], j++);
-}
 
 // PyCUDA's form: the elements of all tensors, or the first `size`.
 Meta one_size(const Specialization& s, const auto& in, int64_t size) {
@@ -48,16 +34,7 @@ Meta one_size(const Specialization& s, const auto& in, int64_t size) {
 Meta loop_of(const Specialization& s, const auto& in, size_t end, int64_t size) {
   if (s.definition.pointers) return one_size(s, in, size);
   Meta shape;
-  const Parameter* decides = nullptr;
-  for_tensors(s, end, [&](size_t, const Parameter& p, size_t j) {
-    if (p.raw) return;
-    if (!decides) {
-      shape = in(j);
-      decides = &p;
-    } else if (!same_shape(shape, in(j))) {
-      shape = make_meta(f32, broadcast_shapes(Shape(shape), Shape(in(j))));
-    }
-  });
+  const Parameter* const decides = broadcast(s, in, end, shape);
   if (!decides) {
     if (size < 0)
       throw ValueError(
@@ -72,34 +49,26 @@ Meta loop_of(const Specialization& s, const auto& in, size_t end, int64_t size) 
   return shape;
 }
 
-// The views of a call by parameter, and the loop over them.
-struct Loops {
-  const Specialization& s;
-  const Attrs& attrs;
-  const View* view[kMost] = {};
+// The views of a call, and the loop over them.
+struct Loops : CallViews {
   Meta shape;
   int64_t n;
 
-  explicit Loops(const Call& call)
-      : s(*call.attributes<Attrs>().of), attrs(call.attributes<Attrs>()) {
-    const bool in_place = attrs.targets != 0;
-    const size_t inputs = in_place ? s.types.size() : s.definition.inputs;
-    for_tensors(s, inputs, [&](size_t k, const Parameter&, size_t j) { view[k] = &call.in[j]; });
-    for (size_t k = inputs; k < s.types.size(); ++k) view[k] = &call.out[k - inputs];
-    shape = in_place ? loop_of(
-                           s, [&](size_t j) -> const Meta& { return call.in[j].meta; }, inputs,
-                           attrs.size)
-                     : call.out[0].meta;
+  explicit Loops(const Call& call) : CallViews(call) {
+    shape = in_place() ? loop_of(
+                             s, [&](size_t j) -> const Meta& { return call.in[j].meta; },
+                             s.types.size(), attrs.size)
+                       : call.out[0].meta;
     n = shape.size();
   }
 };
 
 // The arguments, laid out as the generated structs.
-class Arguments {
+class Arguments : public ArgumentBytes {
  public:
   explicit Arguments(const Loops& l) : l_(l) {
     const Parameters& all = l.s.definition.parameters;
-    in_order_ = !l.s.definition.indexed;
+    in_order_ = !definition_of(l.s).indexed;
     for (size_t k = 0; k < all.size(); ++k) {
       if (all[k].raw || !l.view[k]) continue;
       const View& v = *l.view[k];
@@ -126,7 +95,7 @@ class Arguments {
       return in_order_ && reinterpret_cast<uintptr_t>(v->data) % bytes == 0;
     })});
     for (int k = 0; k < n_arrays_; ++k) add(Line{arrays_[k]->data, in_order_ ? 1 : stride_[k][0]});
-    add_rest();
+    add_rest(l_);
   }
   void fill() {
     if (in_order_) one_dense_axis();
@@ -138,40 +107,25 @@ class Arguments {
       std::copy(stride_[k], stride_[k] + loop_.rank, a.stride);
       add(a);
     }
-    add_rest();
+    add_rest(l_);
   }
-  const void* data() const { return bytes_; }
-  size_t size() const { return size_; }
 
  private:
   void one_dense_axis() {
-    set_axes(1, &l_.n);
+    set_axes(loop_, l_.n, 1, &l_.n);
     for (int k = 0; k < n_arrays_; ++k) {
       stride_[k][0] = 1;
       dense_[k] = true;
     }
   }
-  void set_axes(int rank, const int64_t* shape) {
-    loop_.n = l_.n;
-    loop_.rank = rank;
-    loop_.wide = l_.n >= (int64_t{1} << 31);
-    for (int a = 0; a < rank; ++a) {
-      loop_.shape[a] = shape[a];
-      if (!loop_.wide) loop_.length[a] = Divisor(shape[a]);
-    }
-  }
-  // Of array k along axis a of the loop; 0 if it is broadcast.
-  int64_t stride(int k, int a) const {
-    const View& v = *arrays_[k];
-    const int own = a - (l_.shape.rank - v.meta.rank);
-    return own < 0 || (v.meta.shape[own] == 1 && l_.shape.shape[a] != 1) ? 0 : v.stride[own];
-  }
+  int64_t stride(int k, int a) const { return stride_along(*arrays_[k], l_.shape, a); }
   // Finds the loop's axes, and sets in_order_ if they merge into one that all arrays walk densely.
   void walk() {
-    const Definition& d = l_.s.definition;
+    const ElementDefinition& d = definition_of(l_.s);
     if (d.indexed) {
       const int64_t one = 1;
-      set_axes(std::max<int>(l_.shape.rank, 1), l_.shape.rank == 0 ? &one : l_.shape.shape);
+      set_axes(loop_, l_.n, std::max<int>(l_.shape.rank, 1),
+               l_.shape.rank == 0 ? &one : l_.shape.shape);
       for (int k = 0; k < n_arrays_; ++k) {
         dense_[k] = same_shape(arrays_[k]->meta, l_.shape) && arrays_[k]->contiguous();
         stride_[k][0] = 0;
@@ -189,33 +143,12 @@ class Arguments {
     }
     if (!d.ordered) w.sort();
     w.tidy();
-    set_axes(w.rank, w.shape);
+    set_axes(loop_, l_.n, w.rank, w.shape);
     in_order_ = true;
     for (int k = 0; k < n_arrays_; ++k) {
       std::copy(w.stride[first + k], w.stride[first + k] + w.rank, stride_[k]);
       dense_[k] = l_.n == 1 || w.dense(first + k);
       in_order_ = in_order_ && dense_[k];
-    }
-  }
-
-  template <class T>
-  void add(const T& v) {
-    static_assert(sizeof(T) % 8 == 0 && alignof(T) <= 8);
-    std::memcpy(bytes_ + size_, &v, sizeof(T));
-    size_ += sizeof(T);
-  }
-  void add_rest() {
-    const Specialization& s = l_.s;
-    size_t numbers = 0;
-    for (const Specialization::Type& t : s.types)
-      if (t.number) add(l_.attrs.number[numbers++]);
-    for (size_t k = 0; k < s.types.size(); ++k) {
-      if (!s.definition.parameters[k].raw) continue;
-      const View& v = *l_.view[k];
-      Raw<char> raw{v.as<char>(), v.meta.size(), v.meta.rank, v.contiguous(), {}, {}};
-      std::copy(v.meta.shape, v.meta.shape + v.meta.rank, raw.lengths);
-      std::copy(v.stride, v.stride + v.meta.rank, raw.stride);
-      add(raw);
     }
   }
 
@@ -227,12 +160,8 @@ class Arguments {
   int n_arrays_ = 0;
   bool in_order_;
   Loop loop_;
-  alignas(16) unsigned char bytes_[4096];
-  size_t size_ = 0;
 };
 static_assert(sizeof(Loop) + kMost * std::max(sizeof(Array), sizeof(Raw<char>)) <= 4096);
-
-}  // namespace
 
 DType infer(std::span<const Meta> in, const void* attributes, std::span<Meta> out) {
   const Attrs& attrs = *static_cast<const Attrs*>(attributes);
@@ -264,9 +193,9 @@ void run_host(const Call& call) {
   Arguments arguments(loops);
   arguments.fill();
   using Run = void (*)(const void* args, int64_t begin, int64_t end, int64_t step);
-  const auto run = reinterpret_cast<Run>(loops.s.functions(call.stream.context).host->host);
+  const auto run = reinterpret_cast<Run>(loops.s.functions(call.stream.context)[0]->host);
   const bool in_place = arguments.in_place();
-  parallel_for(loops.n, loops.s.definition.grain, [&](int64_t begin, int64_t end) {
+  parallel_for(loops.n, definition_of(loops.s).grain, [&](int64_t begin, int64_t end) {
     run(arguments.data(), begin, end, in_place ? end - begin : int64_t{kStaged});
   });
 }
@@ -277,8 +206,8 @@ void run_gpu(const Call& call) {
   const Specialization& s = loops.s;
   const Specialization::Functions& functions = s.functions(call.stream.context);
   Arguments arguments(loops);
-  const int pack = s.pack();
-  const bool flat = functions.flat && arguments.one_axis();
+  const int pack = pack_of(s);
+  const bool flat = functions[1] && arguments.one_axis();
   if (flat)
     arguments.fill_flat(pack);
   else
@@ -291,8 +220,15 @@ void run_gpu(const Call& call) {
   LaunchShape shape;
   shape.grid.x = blocks;
   shape.block.x = block;
-  (flat ? functions.flat : functions.strided)
-      ->launch(call.stream, shape, arguments.data(), arguments.size());
+  functions[flat ? 1 : 0]->launch(call.stream, shape, arguments.data(), arguments.size());
+}
+
+}  // namespace
+
+void ElementDefinition::set(Op& op) const {
+  op.infer = &infer;
+  op.kernels[static_cast<int>(DeviceType::cpu)][static_cast<int>(f32)] = &run_host;
+  op.kernels[static_cast<int>(DeviceType::gpu)][static_cast<int>(f32)] = &run_gpu;
 }
 
 }  // namespace locus::jit

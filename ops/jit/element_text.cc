@@ -2,47 +2,21 @@
 // shapes, so a program compiles once for all shapes.
 #include <algorithm>
 
-#include <locus/core/base/text.h>
-#include <locus/ops/jit/definition.h>
+#include <locus/ops/jit/element_definition.h>
+#include <locus/ops/jit/text_writer.h>
 
 namespace locus::jit {
 namespace {
 
-constexpr const char* kStorage[] = {"float",   "double",  "Half",   "BFloat16", "int32_t",
-                                    "int64_t", "uint8_t", "int8_t", "bool"};
-
-// The preamble: #include lines go to the front of the text, and leave empty lines behind.
-struct Preamble {
-  std::string includes, rest;
-
-  explicit Preamble(const std::string& text) {
-    for (size_t begin = 0; begin < text.size();) {
-      const size_t end = std::min(text.find('\n', begin), text.size());
-      const std::string line = text.substr(begin, end - begin);
-      const std::string_view word = trimmed(line);
-      const bool include = word.starts_with("#") && trimmed(word.substr(1)).starts_with("include");
-      (include ? includes : rest) += line + '\n';
-      if (include) rest += '\n';
-      begin = end + 1;
-    }
-  }
-};
-
-class Writer {
+class Writer : TextWriter {
  public:
-  Writer(const Specialization& s, bool gpu) : s_(s), d_(s.definition), gpu_(gpu) {
-    for (size_t k = 0; k < d_.parameters.size(); ++k) {
-      const bool number = s.types[k].number || (d_.pointers && !d_.parameters[k].raw);
-      const bool raw = d_.parameters[k].raw;
-      place_.push_back(raw ? raws_++ : number ? numbers_++ : arrays_++);
-      kind_.push_back(raw ? 'r' : number ? 'n' : 'a');
-    }
-  }
+  Writer(const Specialization& s, bool gpu) : TextWriter(s, gpu), e_(definition_of(s)) {}
 
   std::string text() {
-    head();
+    head("element.h");
+    body();
     if (gpu_) {
-      if (!d_.indexed) flat();
+      if (!e_.indexed) flat();
       strided();
     } else {
       loop();
@@ -51,88 +25,29 @@ class Writer {
   }
 
  private:
-  void line(const auto&... parts) { text_ += text_of(parts..., '\n'); }
-
-  std::string storage(size_t k) const { return kStorage[static_cast<int>(s_.types[k].dtype)]; }
-  std::string compute(size_t k) const {
-    const DType d = s_.types[k].dtype;
-    return d == f16 || d == bf16 ? "float" : storage(k);
-  }
-  bool written(size_t k) const { return d_.parameters[k].written; }
-  bool half(size_t k) const { return s_.types[k].dtype == f16 || s_.types[k].dtype == bf16; }
-  // Whether the body gets the address itself.
-  bool address(size_t k) const { return d_.parameters[k].pointer && !half(k); }
-  std::string raw_type(size_t k) const {
-    return text_of("jit::Raw<", written(k) ? "" : "const ", storage(k), ">");
-  }
-  // f(k, number among them) for parameters of a kind.
-  void each(char kind, const auto& f) const {
-    for (size_t k = 0; k < kind_.size(); ++k)
-      if (kind_[k] == kind) f(k, place_[k]);
-  }
-
-  void head() {
-    const Preamble preamble(d_.options.preamble);
-    if (!gpu_)
-      for (const char* word : {"__device__", "__host__", "__forceinline__", "__noinline__"})
-        line("#define ", word);
-    line("#include <locus/ops/jit/element.h>\n#include <locus/ops/jit/names.h>");
-    text_ += preamble.includes;
-    line("namespace kernel {");
-    std::string known;
-    for (size_t k = 0; k < d_.parameters.size(); ++k) {
-      const std::string& letter = d_.parameters[k].letter;
-      if (letter.empty() || known.find(letter) != known.npos) continue;
-      known += letter;
-      line("using ", letter, " = ", compute(k), ";");
-    }
-    if (!d_.options.preamble.empty())
-      line("#line 1 \"", d_.name, ": preamble\"\n", preamble.rest, "\n#line 1 \"(generated)\"");
-    // Aliases: a parameter's name may hide what a later type is made of.
+  void body() {
     // Without row-major order there is no i: a macro that uses it does not compile.
     std::string list = d_.ordered ? "const int64_t i, const int64_t n" : "int64_t, const int64_t n";
-    if (d_.indexed) list += ", const jit::Index& _ind";
-    for (size_t k = 0; k < d_.parameters.size(); ++k) {
-      const char* const constant = written(k) ? "" : "const ";
-      line("using _t", k, " = ",
-           kind_[k] != 'r' ? text_of(constant, compute(k), written(k) ? "&" : "")
-           : address(k)    ? text_of(constant, storage(k), "*")
-                           : text_of("const ", raw_type(k), "&"),
-           ";");
+    if (e_.indexed) list += ", const jit::Index& _ind";
+    for (size_t k = 0; k < d_.parameters.size(); ++k)
       list += text_of(", _t", k, " ", d_.parameters[k].name);
-    }
-    line("LOCUS_HD void _body(", list, ") {\n#line 1 \"", d_.name, "\"\n", d_.body,
-         "\n#line 100 \"(generated)\"\n}");
+    line("LOCUS_HD void _body(", list, ") {\n", quoted("", e_.body), "\n}");
     line("struct _Args {\n  jit::Loop loop;");
     if (arrays_ > 0) line("  jit::Array array[", arrays_, "];");
     rest_of_args();
-    if (gpu_ && !d_.indexed) {
+    if (gpu_ && !e_.indexed) {
       line("struct _Flat {\n  int64_t n, packed;");
       if (arrays_ > 0) line("  jit::Line array[", arrays_, "];");
       rest_of_args();
     }
   }
-  void rest_of_args() {
-    if (numbers_ > 0) line("  uint64_t number[", numbers_, "];");
-    each('r', [&](size_t k, size_t at) { line("  ", raw_type(k), " raw", at, ";"); });
-    line("};");
-  }
-
   // A call of the body. `array(k, at)` is the value of array `at`, parameter k.
   std::string call(const std::string& i, const std::string& n, const std::string& index,
                    const auto& array) const {
     std::string list = i + ", " + n;
-    if (d_.indexed) list += ", " + index;
-    for (size_t k = 0; k < kind_.size(); ++k) {
-      const size_t at = place_[k];
-      list += ", ";
-      if (kind_[k] == 'a')
-        list += array(k, at);
-      else if (kind_[k] == 'n')
-        list += text_of("jit::number<", compute(k), ">(a.number[", at, "])");
-      else
-        list += text_of("a.raw", at, address(k) ? ".data" : "");
-    }
+    if (e_.indexed) list += ", " + index;
+    for (size_t k = 0; k < kind_.size(); ++k)
+      list += ", " + (kind_[k] == 'a' ? array(k, place_[k]) : argument(k));
     return "_body(" + list + ");";
   }
   static std::string value(size_t, size_t at) { return text_of("v", at); }
@@ -148,7 +63,7 @@ class Writer {
         "    const int64_t m = end - at < step ? end - at : step;");
     each('a', [&](size_t k, size_t at) {
       const char* const constant = written(k) ? "" : "const ";
-      if (d_.sets_first[k])
+      if (e_.sets_first[k])
         line("    ", compute(k), "* const p", at, " = jit::place<", storage(k), ">(a.array[", at,
              "], at, b", at, ");");
       else
@@ -156,7 +71,7 @@ class Writer {
              ">(a.loop, a.array[", at, "], at, m, b", at, ");");
     });
     // An iteration reads and writes only index e, so an output may be an input.
-    if (!d_.raw_outputs)
+    if (!e_.scatters)
       line(
           "#ifdef __clang__\n#pragma clang loop vectorize(assume_safety)\n#else\n"
           "#pragma GCC ivdep\n#endif");
@@ -164,7 +79,7 @@ class Writer {
     each('a', [&](size_t k, size_t at) {
       if (written(k))
         line("      ", compute(k), " v", at,
-             d_.sets_first[k] ? "" : text_of(" = jit::read(p", at, " + e)"), ";");
+             e_.sets_first[k] ? "" : text_of(" = jit::read(p", at, " + e)"), ";");
     });
     line("      ",
          call("at + e", "a.loop.n", "jit::Index(a.loop, at + e)", [&](size_t k, size_t at) {
@@ -190,7 +105,7 @@ class Writer {
   // computes the elements behind the last pack.
   void flat() {
     begin_gpu("_flat", "_Flat");
-    line("  enum { E = ", s_.pack(), " };\n  if (thread * E + E <= a.n) {");
+    line("  enum { E = ", pack_of(s_), " };\n  if (thread * E + E <= a.n) {");
     each('a', [&](size_t k, size_t at) { line("    jit::Pack<", storage(k), ", E> p", at, ";"); });
     const auto loads = [&](const char* load) {
       each('a', [&](size_t k, size_t at) {
@@ -245,24 +160,20 @@ class Writer {
     });
   }
 
-  const Specialization& s_;
-  const Definition& d_;
-  const bool gpu_;
-  std::string text_;
-  std::vector<char> kind_;     // by parameter: array, number or raw
-  std::vector<size_t> place_;  // among those of its kind
-  size_t arrays_ = 0, numbers_ = 0, raws_ = 0;
+  const ElementDefinition& e_;
 };
 
 }  // namespace
 
-std::string Specialization::text(bool gpu) const { return Writer(*this, gpu).text(); }
+std::string ElementDefinition::text(const Specialization& s, bool gpu) const {
+  return Writer(s, gpu).text();
+}
 
-int Specialization::pack() const {
+int pack_of(const Specialization& s) {
   int widest = 0;
-  for (size_t k = 0; k < types.size(); ++k)
-    if (!definition.parameters[k].raw && !types[k].number)
-      widest = std::max(widest, size_of(types[k].dtype));
+  for (size_t k = 0; k < s.types.size(); ++k)
+    if (!s.definition.parameters[k].raw && !s.types[k].number)
+      widest = std::max(widest, size_of(s.types[k].dtype));
   return widest == 0 ? 1 : 16 / widest;
 }
 

@@ -54,9 +54,8 @@ bool identifier(std::string_view s) {
 void set_type(std::string_view who, Parameter& p, const std::vector<std::string>& words,
               bool letters) {
   const std::string type = listed(words, std::identity(), " ");
-  const auto found = std::ranges::find(kTypes, type, &std::pair<std::string_view, DType>::first);
-  if (found != std::end(kTypes)) {
-    p.dtype = found->second;
+  if (const auto found = dtype_named(type)) {
+    p.dtype = *found;
     return;
   }
   if (letters && type.size() == 1 && std::isalpha(static_cast<unsigned char>(type[0]))) {
@@ -86,6 +85,11 @@ void for_items(std::string_view who, std::string_view list, const auto& each) {
 }
 
 }  // namespace
+
+std::optional<DType> dtype_named(std::string_view type) {
+  const auto found = std::ranges::find(kTypes, type, &std::pair<std::string_view, DType>::first);
+  return found == std::end(kTypes) ? std::nullopt : std::optional(found->second);
+}
 
 Parameters parse_parameters(std::string_view who, std::string_view list, bool outputs) {
   Parameters all;
@@ -135,7 +139,12 @@ Parameters parse_pointers(std::string_view who, std::string_view list) {
   return all;
 }
 
-void check_names(std::string_view who, const Parameters& parameters) {
+void check_names(std::string_view who, const Parameters& parameters,
+                 std::initializer_list<std::string_view> taken) {
+  const auto is_taken = [&](std::string_view name) {
+    return std::ranges::find(taken, name) != taken.end();
+  };
+  const std::string has = "the kernel has " + listed(taken) + " itself";
   if (parameters.size() > kMostOperands)
     throw ValueError(who, ": ", parameters.size(), " parameters; expected at most ", kMostOperands);
   for (auto p = parameters.begin(); p != parameters.end(); ++p) {
@@ -145,10 +154,10 @@ void check_names(std::string_view who, const Parameters& parameters) {
     };
     if (!identifier(p->name)) refuse("is no identifier of C++");
     if (p->name[0] == '_') refuse("begins with _, as names that the kernel has itself");
-    if (p->name == "i" || p->name == "n") refuse("is taken: the kernel has an i and an n itself");
-    if (p->letter == "i" || p->letter == "n")
+    if (is_taken(p->name)) refuse("is taken: ", has);
+    if (is_taken(p->letter))
       throw ValueError(who, ": the type ", p->letter, " of the parameter \"", p->text,
-                       "\" is taken: the kernel has an i and an n itself; choose another letter");
+                       "\" is taken: ", has, "; choose another letter");
     for (const Parameter& q : parameters)
       if (q.letter == p->name) refuse("is also the type of \"", q.text, "\"");
     if (std::any_of(parameters.begin(), p, [&](const Parameter& q) { return q.name == p->name; }))
@@ -156,9 +165,9 @@ void check_names(std::string_view who, const Parameters& parameters) {
   }
 }
 
-void check_kernel_name(std::string_view name) {
+void check_kernel_name(std::string_view type, std::string_view name) {
   if (!identifier(name))
-    throw ValueError("ElementwiseKernel ", name,
+    throw ValueError(type, ' ', name,
                      ": the name is no identifier of C++; expected "
                      "letters, digits and _, such as sqdiff");
 }
@@ -196,6 +205,15 @@ std::vector<std::string> tokens_of(std::string_view text) {
 
 bool names(const std::vector<std::string>& tokens, std::string_view word) {
   return std::ranges::find(tokens, word) != tokens.end();
+}
+
+std::vector<std::string> used(std::string_view body, std::string_view preamble) {
+  std::vector<std::string> tokens = tokens_of(body);
+  if (preamble.find('#') != preamble.npos) {  // it may have macros
+    const std::vector<std::string> more = tokens_of(preamble);
+    tokens.insert(tokens.end(), more.begin(), more.end());
+  }
+  return tokens;
 }
 
 std::vector<bool> set_first(const std::vector<std::string>& body, const Parameters& parameters) {

@@ -1,6 +1,8 @@
 // The grammar of user kernels: lists of parameters, names, and what a body uses. Internal to ops.
 #pragma once
 
+#include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,14 +30,20 @@ using Parameters = std::vector<Parameter>;
 Parameters parse_parameters(std::string_view who, std::string_view list, bool outputs);
 // "[const] TYPE *NAME, TYPE NAME, ...".
 Parameters parse_pointers(std::string_view who, std::string_view list);
-// Names of the kernel's parameters: distinct, not a letter, not what the body sees anyway.
-void check_names(std::string_view who, const Parameters& parameters);
-// "sqdiff" is a kernel's name, "1" and "while" are not. Throws ValueError.
-void check_kernel_name(std::string_view name);
+// The dtype of a name: "float32" is f32.
+std::optional<DType> dtype_named(std::string_view type);
+// Names of the kernel's parameters: distinct, not a letter, not `taken` by what the kernel has
+// itself.
+void check_names(std::string_view who, const Parameters& parameters,
+                 std::initializer_list<std::string_view> taken);
+// "sqdiff" is a kernel's name, "1" and "while" are not. Throws ValueError. `type`: of the kernel.
+void check_kernel_name(std::string_view type, std::string_view name);
 
 // Identifiers, numbers and operators of C++ text, without comments and literals' contents.
 std::vector<std::string> tokens_of(std::string_view text);
 bool names(const std::vector<std::string>& tokens, std::string_view word);
+// Tokens that the body has, and those of macros in the preamble.
+std::vector<std::string> used(std::string_view body, std::string_view preamble);
 // Those of the outputs that the body sets before it reads them, whatever happens.
 std::vector<bool> set_first(const std::vector<std::string>& body, const Parameters& parameters);
 
