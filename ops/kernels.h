@@ -24,6 +24,7 @@ struct KernelOptions {
   std::string preamble = {};                  // before the kernel: functions, types, #include lines
   std::vector<std::string> options = {};      // of NVRTC: "--use_fast_math"
   std::vector<std::string> cpu_options = {};  // of the C++ compiler: "-ffast-math"
+  std::string reduce_type = {};  // of a ReductionKernel's a and b; "": the first output's
 };
 struct KernelCall {
   int64_t size = -1;   // of the loop, if no operand decides it

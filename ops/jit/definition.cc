@@ -87,6 +87,7 @@ std::string Definition::key_of(char form, std::initializer_list<std::string_view
   const auto add = [&all](std::string_view s) { all += text_of(s.size(), ' ', s); };
   for (const std::string_view s : texts) add(s);
   add(options.preamble);
+  add(options.reduce_type);
   all += text_of(options.options.size(), ' ');
   for (const std::string& s : options.options) add(s);
   for (const std::string& s : options.cpu_options) add(s);

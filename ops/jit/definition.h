@@ -20,6 +20,7 @@
 #include <locus/core/program.h>
 #include <locus/ops/jit/parameters.h>
 #include <locus/ops/kernels.h>
+#include <locus/ops/reduce/reduce_walk.h>
 
 namespace locus::jit {
 
@@ -122,6 +123,7 @@ struct Attrs {
   int64_t size = -1;     // KernelCall::size
   uint32_t targets = 0;  // bit k: operand k of `into` is written
   int32_t block = 0;
+  ReduceAttrs reduce = {};
   uint64_t number[kMostNumbers] = {};
 };
 

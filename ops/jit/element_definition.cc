@@ -33,6 +33,9 @@ const ElementDefinition& ElementDefinition::of(const std::string& in, const std:
     if (std::ranges::none_of(all, &Parameter::written))
       throw ValueError(who, ": has no output; expected one or more ",
                        pointers ? "pointers without const" : "parameters in the second list");
+    if (!options.reduce_type.empty())
+      throw ValueError(who, ": has the reduce type ", options.reduce_type,
+                       "; expected none, or a ReductionKernel");
     const bool raw = any_written_raw(all);
     const auto tokens = used(body, options.preamble);
     const Traits traits{pointers, raw, raw || names(tokens, "_ind") || names(tokens, "i")};

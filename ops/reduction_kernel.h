@@ -1,0 +1,64 @@
+// Reductions from a few lines of C++, compiled at first use, on any context.
+//
+//   ReductionKernel l2("T x", "T y", "x * x", "a + b", "y = sqrt(a)", "0", "l2norm");
+//   Tensor rows = l2(x, {.axis = 1});
+//
+// Types, compilers, the cache and handles are those of ElementwiseKernel (kernels.h). Threads: any.
+#pragma once
+
+#include <locus/ops/kernels.h>
+#include <locus/ops/reduce.h>
+
+namespace locus {
+
+// Joins elements of its inputs, which broadcast, along any axes.
+class ReductionKernel {
+ public:
+  // `map` is an expression of the inputs, i (the element's number among those that an output joins,
+  // in row-major order) and n (how many these are). `reduce` is an expression of a and b, two
+  // mapped or joined values. It must be associative and commutative. `post_map` sets the outputs
+  // from a, the join of all; it has n, raw inputs and numbers, too. `identity` is an expression, or
+  // "": then a reduction of no elements throws. Throws ValueError for a wrong list, name or text.
+  ReductionKernel(std::string in, std::string out, std::string map, std::string reduce,
+                  std::string post_map, std::string identity, std::string name,
+                  const KernelOptions& options = {}, Caller = Caller::here());
+
+  // Makes the outputs and returns the first. If the outputs are given behind the inputs, or one as
+  // {.out = y}, writes them instead.
+  Tensor operator()(const Operand& a, const ReduceOptions& = {}) const;
+  Tensor operator()(const Operand& a, const Operand& b, const ReduceOptions& = {}) const;
+  Tensor operator()(const Operand& a, const Operand& b, const Operand& c,
+                    const ReduceOptions& = {}) const;
+  Tensor operator()(const Operand& a, const Operand& b, const Operand& c, const Operand& d,
+                    const ReduceOptions& = {}) const;
+  // Any number of inputs. Returns all outputs.
+  Tensors run(std::initializer_list<Operand> in, const ReduceOptions& = {},
+              Caller = Caller::here()) const;
+  // Writes existing tensors of the result's shape. Inputs that overlap them are copied first.
+  void into(std::initializer_list<Operand> in, std::initializer_list<Operand> out,
+            const ReduceOptions& = {}, Caller = Caller::here()) const;
+
+  const std::string& name() const;
+  // As ElementwiseKernel::source().
+  std::string source(Context c, std::initializer_list<DType> of_operands,
+                     Caller = Caller::here()) const;
+
+ private:
+  const jit::Definition* definition_;
+};
+
+// --- Details ---
+
+// - The identity is joined once with the join of all elements. Without an identity, a reduction
+//   starts with its first element. CuPy starts it with zero.
+// - a and b have KernelOptions::reduce_type: a dtype, a letter, or a type of the preamble with at
+//   most 128 bytes, a default constructor and no copy constructor. Default: the type of the first
+//   output, f32 for f16 and bf16.
+// - The order of joins depends only on shapes, strides and the type of device. cpu contexts and
+//   emulated GPUs give the same bits.
+// - At least one input that is not raw is a tensor. Outputs are not raw.
+// - ShapeError: an axis is out of range or given twice; an output has another shape than the
+//   result; no elements and no identity. Other errors are those of ElementwiseKernel.
+// - Kernels have no gradients.
+
+}  // namespace locus
