@@ -14,7 +14,7 @@ namespace locus::jit {
 enum { kBlockThreads = 256, kMostPart = 128 };  // kMostPart: bytes of an R at most
 enum { kRowPart = 4096, kColumnPart = 256 };    // elements of an output in a part on the host
 // The host's lanes for an R of this size.
-LOCUS_HD constexpr int lanes_for(int64_t size) { return size <= 8 ? 64 : 8; }
+LOCUS_HD constexpr int lanes_for(int64_t size) { return size <= 8 ? 128 : 8; }
 
 // Output o is element o of `keep`. It joins the elements of `reduce`.
 struct Reduction {
