@@ -1,8 +1,10 @@
 // Kernels from source text: the first use of code that is in the kernel cache, a call beside a bare
-// launch (on the host beside add), and x * y + z beside a copy of the same bytes.
+// launch (on the host beside add), x * y + z beside a copy of the same bytes, and reductions beside
+// the built-in ones.
 #include <spawn.h>
 #include <sys/wait.h>
 
+#include <functional>
 #include <stdexcept>
 #include <string>
 
@@ -11,6 +13,7 @@
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/kernels.h>
+#include <locus/ops/reduction_kernel.h>
 
 #include "tests/bench/bench.h"
 
@@ -79,25 +82,52 @@ void call(benchmark::State& state, Context c) {
       state, 1000, [&] { add(x, y); }, [&] { x + y; }, drain);
 }
 
+double mean_of_five(const std::function<void()>& f) {
+  f();
+  return timed([&] {
+           for (int i = 0; i < 5; ++i) f();
+           wait_all();
+         }) /
+         5;
+}
+
 void multiply_add(benchmark::State& state, Context c, int64_t n) {
   const ElementwiseKernel k("T x, T y, T z", "T w", "w = x * y + z;", "multiply_add");
   const Tensor x = ones({n}, c), y = ones({n}, c), z = ones({n}, c), w = zeros({n}, c);
   const Tensor from = ones({2 * n}, c), to = zeros({2 * n}, c);
-  const auto measure = [](const auto& f) {
-    f();
-    return timed([&] {
-             for (int i = 0; i < 5; ++i) f();
-             wait_all();
-           }) /
-           5;
-  };
   const Turns t = take_turns(
       state, 3,
       [&] {
         k.into({x, y, z}, {w});
       },
-      [&] { from.copyto(to); }, measure);
+      [&] { from.copyto(to); }, mean_of_five);
   state.counters["copy_us"] = t.raw * 1e6;
+  state.counters["ratio"] = t.ours / t.raw;
+}
+
+// A sum of all elements, or the norms of rows, beside the built-in reduction. A copy reads and
+// writes as many bytes as the sum reads.
+void reduction(benchmark::State& state, Context c, const Shape& shape, bool norms) {
+  const ReductionKernel total("T x", "T y", "x", "a + b", "y = a", "0", "total");
+  const ReductionKernel l2("T x", "T y", "x * x", "a + b", "y = sqrt(a)", "0", "l2norm");
+  const Tensor x = ones(shape, c), from = ones({shape.size() / 2}, c), to = zeros_like(from);
+  const Turns t = take_turns(
+      state, 3,
+      [&] {
+        if (norms)
+          l2(x, {.axis = 1});
+        else
+          total(x);
+      },
+      [&] {
+        if (norms)
+          norm(x, {.axis = 1});
+        else
+          sum(x);
+      },
+      mean_of_five);
+  state.counters["built_in_us"] = t.raw * 1e6;
+  state.counters["copy_us"] = mean_of_five([&] { from.copyto(to); }) * 1e6;
   state.counters["ratio"] = t.ours / t.raw;
 }
 
@@ -112,6 +142,12 @@ void add_kernels() {
     add_timed("user_kernels/call" + at, [c](benchmark::State& s) { call(s, c); });
     add_timed("user_kernels/xy+z/" + std::to_string(n) + at,
               [c, n](benchmark::State& s) { multiply_add(s, c, n); });
+    add_timed("user_kernels/sum/" + std::to_string(n) + at,
+              [c, n](benchmark::State& s) { reduction(s, c, {n}, false); });
+    add_timed("user_kernels/norms/" + std::to_string(n / 1000) + "x1000" + at,
+              [c, n](benchmark::State& s) {
+                reduction(s, c, {n / 1000, 1000}, true);
+              });
   }
 }
 
