@@ -226,7 +226,7 @@ while read -r script; do
   [ -x "$script" ] || breach "a page names $script, which cannot be run"
 done < <(grep -ohE '\./scripts/[a-z_]+\.sh' "${pages[@]}" | sort -u)
 while read -r option; do
-  grep -rqs "$option" CMakeLists.txt scripts/cmake core devices tests/support ||
+  grep -rqs "$option" CMakeLists.txt scripts/cmake core devices ops tests/support ||
     breach "a page names $option, which nothing reads"
 done < <(grep -ohE '\bLOCUS_[A-Z_0-9]+\b' "${pages[@]}" | sort -u)
 while read -r option; do

@@ -87,7 +87,7 @@ void register_parallel_for() {
       .infer<&infer_loop>()
       .in_place()
       .no_gradient("nothing is known of the function")
-      .no_samples("runs a function of the program: tests/ops/parallel_for_test.cc");
+      .no_samples("runs a function of the program: tests/user_kernels/parallel_for_test.cc");
   for (int d = 0; d < kNumDTypes; ++d)
     for (const DeviceType type : {DeviceType::cpu, DeviceType::gpu})
       op.kernel(type, static_cast<DType>(d), &run);
