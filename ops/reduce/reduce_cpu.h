@@ -91,6 +91,7 @@ struct Reducer {
     Lanes<BlockAcc<S, V>, kWidth> acc;
     for (int64_t j = 0; j < width; ++j) acc.set(j, how.init(BlockAcc<S, V>()));
     alignas(64) V buffer[kBlock], first[S::kCentered ? kWidth : 1];
+    first[0] = V();
     if constexpr (S::kCentered) in.row(base, p.across(), width, first);
     if (in.direct && p.reduce.rank == 1 && p.across() == 1) {
       const auto* const x = reinterpret_cast<const V*>(base + begin * p.down() * in.size);
