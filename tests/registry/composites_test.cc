@@ -25,6 +25,7 @@ namespace {
 // Functions tested elsewhere.
 const std::map<std::string, const char*> kElsewhere = {
     {"array", "create_test.cc: from values of the host"},
+    {"call", "forms_test.cc: of a form"},
     {"empty", "create_test.cc: its values are any"},
     {"sample_values", "create_test.cc: what tests are made of"},
     {"multi_clip_norm", "optim_norms_test.cc: in place"},

@@ -21,6 +21,7 @@
 #include <locus/ops/view/view_kernel.h>
 #include "tests/registry/fields.h"
 #include "tests/registry/walk.h"
+#include "tests/user_kernels/forms_ops.h"
 
 namespace locus::test {
 namespace {
@@ -97,9 +98,13 @@ Known known() {
   add<f::SmoothL1, 1, &f::SmoothL1::scalar>(all, {"scalar"});
   add<f::Clip, 1, &f::Clip::a_min, &f::Clip::a_max>(all, {"a_min", "a_max"});
   add<f::Softcap, 1, &f::Softcap::c>(all, {"c"});
+  add<Leak, 1, &Leak::slope>(all, {"slope"});
+  using OwnAxpby = f::WithNumber<Axpby>;
+  add<OwnAxpby, 1, &OwnAxpby::scalar, &OwnAxpby::scalar_first, &OwnAxpby::formula>(
+      all, {"scalar", "scalar_first", "formula"});
   {
     using namespace reduction;
-    add_reductions(all, Sums() + Extremes() + Positions() + Compound());
+    add_reductions(all, Sums() + Extremes() + Positions() + Compound() + List<SumAbs>());
   }
   add<SumToAttrs, 0, &SumToAttrs::target>(all, {"target"});
   add<SoftmaxAttrs, 0, &SoftmaxAttrs::axis, &SoftmaxAttrs::temperature>(all,
