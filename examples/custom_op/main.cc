@@ -1,4 +1,4 @@
-// Checks axpby and its gradient on every context with a kernel for it.
+// Checks axpby, sum_abs and their gradients on every context with a kernel for it.
 #include <cmath>
 #include <iostream>
 
@@ -33,6 +33,16 @@ void check(Context c) {
   expect("z", z.to_vector<float>(), {-3, -6, -9});
   expect("dz/dx", x.grad().to_vector<float>(), {2, 2, 2});
   expect("dz/dy", y.grad().to_vector<float>(), {-.5, -.5, -.5});
+  expect("axpby of a number", axpby(2, x, 1, 0.5).to_vector<float>(), {2.5, 4.5, 6.5});
+  Tensor sum;
+  {
+    autograd::Record record;
+    sum = sum_abs(z.detach() + x);
+  }
+  sum.backward();
+  std::cout << "sum of |z + x| = " << sum << '\n';
+  expect("sum", sum.to_vector<float>(), {12});
+  expect("dsum/dx", x.grad().to_vector<float>(), {-1, -1, -1});
   try {
     axpby(1, x, 1, ones({4}, c));
     throw std::logic_error("a wrong shape was not refused");
