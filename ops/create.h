@@ -77,7 +77,7 @@ constexpr DType literal_dtype() {
 template <Element T>
 Tensor array(std::initializer_list<T> values, TensorOptions options = {},
              Caller from = Caller::here()) {
-  return detail::from_host(values.begin(), dtype_of<T>(), {values.size()}, options,
+  return detail::from_host(values.begin(), dtype_of<T>(), Shape{values.size()}, options,
                            detail::literal_dtype<T>(), from);
 }
 template <Element T>
