@@ -5,22 +5,22 @@
 // ones.
 //
 //   // lerp.h, for the two files below
-//   struct Lerp : locus::formula::Binary<"lerp", locus::formula::kFloats, 2,
-//   locus::formula::kNothing> {
-//     locus::formula::Real t = 0.5;
+//   namespace f = locus::formula;
+//   struct Lerp : f::Binary<"lerp", f::kFloats, 2, f::kNothing> {
+//     f::Real t = 0.5;
 //     static Lerp sample() { return {{}, 0.25}; }
 //     LOCUS_HD auto apply(auto x, auto y) const { return x + t(x) * (y - x); }
 //     auto dx(auto&, auto&, auto&, auto& d) const { return d * (1 - t(d)); }
 //     auto dy(auto&, auto&, auto&, auto& d) const { return d * t(d); }
 //   };
-//   using Ops = locus::formula::List<Lerp>;
+//   using Ops = f::List<Lerp>;
 //
 //   // lerp.cc: #include <locus/ops/forms_cpu.h>
-//   define_ops(Ops());                                          // once
+//   define_ops(Ops());                      // once
 //   Tensor z = call(Lerp{{}, 0.25}, x, y);
 //
 //   // lerp.cu, compiled by nvcc with --expt-relaxed-constexpr: #include <locus/ops/forms_cuda.h>
-//   add_cuda_kernels(Ops());                                    // once
+//   add_cuda_kernels(Ops());                // once
 //
 // The members of a formula: ops/elementwise/form.h. Those of a reduction: ops/reduce/reduction.h.
 #pragma once
