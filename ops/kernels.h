@@ -70,6 +70,19 @@ class ElementwiseKernel {
   void into(std::initializer_list<Operand> in, std::initializer_list<Operand> out,
             const KernelCall& call = {}, Caller = Caller::here()) const;
 
+  // This kernel with a gradient: a kernel that computes the gradients of inputs. Names say what its
+  // parameters are. Its inputs may be an input (x) or an output (z) of this kernel, and the
+  // gradient of an output (dz). Its outputs are gradients of inputs (dx).
+  //
+  //   const ElementwiseKernel gradient("T x, T dz", "T dx", "dx = 2 * x * dz;", "square_gradient");
+  //   auto square = ElementwiseKernel("T x", "T z", "z = x * x;",
+  //   "square").differentiable(gradient);
+  //
+  // Gradients of inputs that were broadcast are summed. For gradients of gradients, `gradient` is
+  // differentiable, too. Throws ValueError if a name does not match.
+  ElementwiseKernel differentiable(const ElementwiseKernel& gradient,
+                                   Caller = Caller::here()) const;
+
   const std::string& name() const;
   // The text that is compiled on context c for tensors of these dtypes: of the inputs, or of the
   // inputs and outputs.
@@ -100,6 +113,8 @@ class ElementwiseKernel {
 // these are undefined numbers, or true or false.
 // If the body uses neither i nor _ind, and no output is raw, new outputs have the layout of the
 // inputs; otherwise they are row-major.
-// Kernels have no gradients.
+// Without differentiable(), a kernel has no gradient. Integer and bool inputs, numbers and raw
+// inputs have none. If another input needs a gradient that the gradient kernel does not compute,
+// backward throws Error. Kernels with raw outputs or pointers cannot be differentiable.
 
 }  // namespace locus

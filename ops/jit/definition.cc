@@ -14,12 +14,15 @@ using Types = std::vector<Specialization::Type>;
 
 constexpr uint8_t kNothing = 0xff, kNumber = 0x40;
 
-void set_op(Op& op, const Definition& d) {
+void set_op(Op& op, const Specialization& s) {
+  const Definition& d = s.definition;
   op.name = d.name;
   op.attrs_type = &typeid(Attrs);
-  op.no_gradient = "a kernel from source text has no gradient";
+  op.no_gradient =
+      "a kernel from source text has no gradient of itself; name a kernel that computes it: "
+      "kernel.differentiable(gradient)";
   op.no_samples = "it is no op of the registry";
-  d.set(op);
+  d.set(op, s);
 }
 
 // Of numbers alone: f32, i64 or bool, by the highest kind.
@@ -30,8 +33,8 @@ DType of_numbers(Scalar::Kind kind) {
 }  // namespace
 
 Specialization::Specialization(const Definition& d, const Types& t) : definition(d), types(t) {
-  set_op(value, d);
-  set_op(into, d);
+  set_op(value, *this);
+  set_op(into, *this);
   const Parameters& all = d.parameters;
   for (size_t k = 0; k < all.size(); ++k) {
     if (types[k].number) continue;

@@ -73,8 +73,8 @@ class Definition : NonCopyable {
   // The text that is compiled, and the functions in it.
   virtual std::string text(const Specialization& s, bool gpu) const = 0;
   virtual std::vector<std::string> functions(bool gpu) const = 0;
-  // Sets the inference and the kernels of an op whose attributes are Attrs.
-  virtual void set(Op& op) const = 0;
+  // Sets the inference, the kernels and the gradient of an op of s, whose attributes are Attrs.
+  virtual void set(Op& op, const Specialization& s) const = 0;
 
   const std::string name;
   const KernelOptions options;

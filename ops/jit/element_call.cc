@@ -78,6 +78,18 @@ void ElementwiseKernel::into(std::initializer_list<Operand> in, std::initializer
   }
 }
 
+ElementwiseKernel ElementwiseKernel::differentiable(const ElementwiseKernel& gradient,
+                                                    Caller from) const try {
+  using jit::ElementDefinition;
+  ElementwiseKernel made = *this;
+  made.definition_ =
+      &static_cast<const ElementDefinition*>(definition_)
+           ->differentiable(static_cast<const ElementDefinition&>(*gradient.definition_));
+  return made;
+} catch (const Error&) {
+  rethrow_at(from);
+}
+
 const std::string& ElementwiseKernel::name() const { return definition_->name; }
 
 std::string ElementwiseKernel::source(Context c, std::initializer_list<DType> of_operands,

@@ -47,12 +47,14 @@ const ElementDefinition& ElementDefinition::of(const std::string& in, const std:
 }
 
 ElementDefinition::ElementDefinition(const std::string& of_kernel, const KernelOptions& with,
-                                     Parameters all, Traits traits, const std::string& text)
+                                     Parameters all, Traits traits, const std::string& text,
+                                     ElementGradient gradient)
     : Definition(of_kernel, with, std::move(all), traits),
       body(text),
       indexed(names(used(body, options.preamble), "_ind")),
       grain(grain_of(used(body, options.preamble))),
-      sets_first(outputs_set_by(body)) {}
+      sets_first(outputs_set_by(body)),
+      gradient_(std::move(gradient)) {}
 
 std::vector<std::string> ElementDefinition::functions(bool gpu) const {
   if (!gpu) return {name + "_loop"};

@@ -22,7 +22,7 @@ class ReductionDefinition final : public Definition {
 
   std::string text(const Specialization& s, bool gpu) const override;  // reduction_text.cc
   std::vector<std::string> functions(bool gpu) const override;
-  void set(Op& op) const override;  // reduction_launch.cc
+  void set(Op& op, const Specialization& s) const override;  // reduction_launch.cc
 
   const ReductionTexts texts;
   const std::vector<bool> sets_first;  // by parameter: outputs_set_by(post_map)
