@@ -71,7 +71,7 @@
 #include <locus/ops/random.h>
 #include <locus/ops/raw_kernel.h>
 #include <locus/ops/reduce.h>
-#include <locus/ops/reduction_kernel.h>
+#include <locus/ops/reduction_kernels.h>
 #include <locus/ops/softmax.h>
 #include <locus/ops/trigonometry.h>
 #include <locus/ops/unary.h>

@@ -90,6 +90,7 @@ class ElementwiseKernel {
                      Caller = Caller::here()) const;
 
  private:
+  friend class ReductionKernel;
   const jit::Definition* definition_;
 };
 
@@ -113,8 +114,11 @@ class ElementwiseKernel {
 // these are undefined numbers, or true or false.
 // If the body uses neither i nor _ind, and no output is raw, new outputs have the layout of the
 // inputs; otherwise they are row-major.
-// Without differentiable(), a kernel has no gradient. Integer and bool inputs, numbers and raw
-// inputs have none. If another input needs a gradient that the gradient kernel does not compute,
-// backward throws Error. Kernels with raw outputs or pointers cannot be differentiable.
+// Gradients:
+//   - Without differentiable(), a kernel has none. Integer, bool and raw inputs and numbers have
+//     none.
+//   - If an input needs a gradient that the gradient kernel does not compute, backward throws
+//   Error.
+//   - Kernels with raw outputs or pointers cannot be differentiable.
 
 }  // namespace locus

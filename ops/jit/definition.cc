@@ -14,15 +14,14 @@ using Types = std::vector<Specialization::Type>;
 
 constexpr uint8_t kNothing = 0xff, kNumber = 0x40;
 
-void set_op(Op& op, const Specialization& s) {
-  const Definition& d = s.definition;
+void set_op(Op& op, const Definition& d) {
   op.name = d.name;
   op.attrs_type = &typeid(Attrs);
   op.no_gradient =
       "a kernel from source text has no gradient of itself; name a kernel that computes it: "
       "kernel.differentiable(gradient)";
   op.no_samples = "it is no op of the registry";
-  d.set(op, s);
+  d.set(op);
 }
 
 // Of numbers alone: f32, i64 or bool, by the highest kind.
@@ -33,14 +32,15 @@ DType of_numbers(Scalar::Kind kind) {
 }  // namespace
 
 Specialization::Specialization(const Definition& d, const Types& t) : definition(d), types(t) {
-  set_op(value, *this);
-  set_op(into, *this);
+  set_op(value, d);
+  set_op(into, d);
   const Parameters& all = d.parameters;
   for (size_t k = 0; k < all.size(); ++k) {
     if (types[k].number) continue;
     into.arguments.push_back(all[k].name);
     if (k < d.inputs) value.arguments.push_back(all[k].name);
   }
+  d.set_gradient(value, *this);
   value.n_out = static_cast<int>(all.size() - d.inputs);
   value.layout = d.ordered || d.scatters ? Layout::rows : Layout::strided;
   into.n_out = Op::kAny;
@@ -110,7 +110,7 @@ const Definition& Definition::of(const std::string& key,
 }
 
 Definition::Definition(const std::string& of_kernel, const KernelOptions& with, Parameters all,
-                       Traits traits)
+                       Traits traits, GradientKernel gradient)
     : name(of_kernel),
       options(with),
       parameters(std::move(all)),
@@ -119,7 +119,8 @@ Definition::Definition(const std::string& of_kernel, const KernelOptions& with, 
                  : static_cast<size_t>(std::ranges::count(parameters, false, &Parameter::written))),
       pointers(traits.pointers),
       scatters(traits.scatters),
-      ordered(traits.ordered) {}
+      ordered(traits.ordered),
+      gradient_(std::move(gradient)) {}
 
 std::vector<bool> Definition::outputs_set_by(const std::string& body) const {
   const bool macros = options.preamble.find('#') != std::string::npos ||

@@ -62,6 +62,16 @@ class Specialization : NonCopyable {
   mutable std::atomic<const Functions*> host_ = nullptr, gpu_[kMaxDevices] = {};
 };
 
+// The kernel of a gradient, and which parameters its parameters belong to.
+struct GradientKernel {
+  struct Place {
+    size_t parameter;
+    bool gradient;  // of the parameter; else its value
+  };
+  const Definition* kernel = nullptr;
+  std::vector<Place> places = {};  // by parameter of `kernel`
+};
+
 class Definition : NonCopyable {
  public:
   virtual ~Definition() = default;
@@ -73,8 +83,10 @@ class Definition : NonCopyable {
   // The text that is compiled, and the functions in it.
   virtual std::string text(const Specialization& s, bool gpu) const = 0;
   virtual std::vector<std::string> functions(bool gpu) const = 0;
-  // Sets the inference, the kernels and the gradient of an op of s, whose attributes are Attrs.
-  virtual void set(Op& op, const Specialization& s) const = 0;
+  // Sets the inference and the kernels of an op whose attributes are Attrs.
+  virtual void set(Op& op) const = 0;
+  // Sets the gradient of an op of s, if the kernel has one (gradient.cc).
+  void set_gradient(Op& op, const Specialization& s) const;
 
   const std::string name;
   const KernelOptions options;
@@ -88,7 +100,8 @@ class Definition : NonCopyable {
   struct Traits {
     bool pointers, scatters, ordered;
   };
-  Definition(const std::string& name, const KernelOptions& options, Parameters all, Traits traits);
+  Definition(const std::string& name, const KernelOptions& options, Parameters all, Traits traits,
+             GradientKernel gradient = {});
 
   // By parameter: whether the body sets the output before it reads it (set_first()). Macros may
   // read an output where the body does not name it, so false with macros.
@@ -97,10 +110,15 @@ class Definition : NonCopyable {
   // The definition of this key. If there is none, keeps what make() returns.
   static const Definition& of(const std::string& key,
                               const std::function<std::unique_ptr<const Definition>()>& make);
+  // Of this kernel with a gradient, which has the parameters of these names.
+  GradientKernel matched(const Definition& gradient) const;
+  std::string key_with(const Definition& gradient) const;
   static std::string key_of(char form, std::initializer_list<std::string_view> texts,
                             const KernelOptions& options);
 
  private:
+  static Tensors differentiate(const Saved& saved, std::span<const Tensor> dout);
+
   using Key = std::array<uint8_t, kMostOperands>;
   struct Last {
     Key key;
@@ -110,6 +128,7 @@ class Definition : NonCopyable {
   const Specialization& of_types(const std::vector<Specialization::Type>& types) const;
   std::vector<Specialization::Type> types_of(const Operands& operands) const;
 
+  const GradientKernel gradient_;
   mutable std::atomic<const Last*> last_ = nullptr;
   mutable Mutex mutex_;
   mutable std::map<Key, std::unique_ptr<const Last>> by_operands_ LOCUS_GUARDED_BY(mutex_);

@@ -83,8 +83,7 @@ ElementwiseKernel ElementwiseKernel::differentiable(const ElementwiseKernel& gra
   using jit::ElementDefinition;
   ElementwiseKernel made = *this;
   made.definition_ =
-      &static_cast<const ElementDefinition*>(definition_)
-           ->differentiable(static_cast<const ElementDefinition&>(*gradient.definition_));
+      &static_cast<const ElementDefinition*>(definition_)->differentiable(*gradient.definition_);
   return made;
 } catch (const Error&) {
   rethrow_at(from);

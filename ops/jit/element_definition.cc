@@ -48,13 +48,20 @@ const ElementDefinition& ElementDefinition::of(const std::string& in, const std:
 
 ElementDefinition::ElementDefinition(const std::string& of_kernel, const KernelOptions& with,
                                      Parameters all, Traits traits, const std::string& text,
-                                     ElementGradient gradient)
-    : Definition(of_kernel, with, std::move(all), traits),
+                                     GradientKernel gradient)
+    : Definition(of_kernel, with, std::move(all), traits, std::move(gradient)),
       body(text),
       indexed(names(used(body, options.preamble), "_ind")),
       grain(grain_of(used(body, options.preamble))),
-      sets_first(outputs_set_by(body)),
-      gradient_(std::move(gradient)) {}
+      sets_first(outputs_set_by(body)) {}
+
+const ElementDefinition& ElementDefinition::differentiable(const Definition& gradient) const {
+  const auto make = [&] {
+    return std::unique_ptr<const Definition>(new ElementDefinition(
+        name, options, parameters, {pointers, scatters, ordered}, body, matched(gradient)));
+  };
+  return static_cast<const ElementDefinition&>(Definition::of(key_with(gradient), make));
+}
 
 std::vector<std::string> ElementDefinition::functions(bool gpu) const {
   if (!gpu) return {name + "_loop"};

@@ -5,18 +5,6 @@
 
 namespace locus::jit {
 
-class ElementDefinition;
-
-// The kernel of a gradient, and which parameters its parameters belong to.
-struct ElementGradient {
-  struct Place {
-    size_t parameter;
-    bool gradient;  // of the parameter; else its value
-  };
-  const ElementDefinition* kernel = nullptr;
-  std::vector<Place> places = {};  // by parameter of `kernel`
-};
-
 class ElementDefinition final : public Definition {
  public:
   // The definition of these texts; `out` is empty in PyCUDA's form. Throws ValueError.
@@ -24,12 +12,12 @@ class ElementDefinition final : public Definition {
                                      const std::string& body, const std::string& name,
                                      const KernelOptions& options, bool pointers);
 
-  // The same kernel with a gradient. Throws ValueError if names do not match (element_gradient.cc).
-  const ElementDefinition& differentiable(const ElementDefinition& gradient) const;
+  // The same kernel with a gradient. Throws ValueError if names do not match.
+  const ElementDefinition& differentiable(const Definition& gradient) const;
 
   std::string text(const Specialization& s, bool gpu) const override;  // element_text.cc
   std::vector<std::string> functions(bool gpu) const override;
-  void set(Op& op, const Specialization& s) const override;  // element_launch.cc
+  void set(Op& op) const override;  // element_launch.cc
 
   const std::string body;
   const bool indexed;                  // the body uses _ind
@@ -38,14 +26,7 @@ class ElementDefinition final : public Definition {
 
  private:
   ElementDefinition(const std::string& of_kernel, const KernelOptions& with, Parameters all,
-                    Traits traits, const std::string& text, ElementGradient gradient = {});
-
-  // By the names of parameters.
-  ElementGradient matched(const ElementDefinition& gradient) const;
-  static Tensors differentiate(const Saved& saved, std::span<const Tensor> dout);
-  Keep kept(const Specialization& s) const;  // what the gradient reads
-
-  const ElementGradient gradient_;
+                    Traits traits, const std::string& text, GradientKernel gradient = {});
 };
 
 inline const ElementDefinition& definition_of(const Specialization& s) {

@@ -225,13 +225,8 @@ void run_gpu(const Call& call) {
 
 }  // namespace
 
-void ElementDefinition::set(Op& op, const Specialization& s) const {
+void ElementDefinition::set(Op& op) const {
   op.infer = &infer;
-  if (gradient_.kernel) {
-    op.gradient = &differentiate;
-    op.keep = kept(s);
-    op.no_gradient = nullptr;
-  }
   op.kernels[static_cast<int>(DeviceType::cpu)][static_cast<int>(f32)] = &run_host;
   op.kernels[static_cast<int>(DeviceType::gpu)][static_cast<int>(f32)] = &run_gpu;
 }

@@ -5,7 +5,7 @@
 #include <locus/ops/jit/kernel_call.h>
 #include <locus/ops/jit/reduction_definition.h>
 #include <locus/ops/reduce/reduce_shape.h>
-#include <locus/ops/reduction_kernel.h>
+#include <locus/ops/reduction_kernels.h>
 
 namespace locus {
 namespace jit {
@@ -96,6 +96,17 @@ void ReductionKernel::into(std::initializer_list<Operand> in, std::initializer_l
   } catch (const Error&) {
     jit::rethrow(all.span(), from);
   }
+}
+
+ReductionKernel ReductionKernel::differentiable(const ElementwiseKernel& gradient,
+                                                Caller from) const try {
+  using jit::ReductionDefinition;
+  ReductionKernel made = *this;
+  made.definition_ =
+      &static_cast<const ReductionDefinition*>(definition_)->differentiable(*gradient.definition_);
+  return made;
+} catch (const Error&) {
+  rethrow_at(from);
 }
 
 const std::string& ReductionKernel::name() const { return definition_->name; }

@@ -42,10 +42,19 @@ const ReductionDefinition& ReductionDefinition::of(const std::string& in, const 
 }
 
 ReductionDefinition::ReductionDefinition(const std::string& of_kernel, const KernelOptions& with,
-                                         Parameters all, Traits traits, const ReductionTexts& t)
-    : Definition(of_kernel, with, std::move(all), traits),
+                                         Parameters all, Traits traits, const ReductionTexts& t,
+                                         GradientKernel gradient)
+    : Definition(of_kernel, with, std::move(all), traits, std::move(gradient)),
       texts(t),
       sets_first(outputs_set_by(t.post_map + ';')) {}
+
+const ReductionDefinition& ReductionDefinition::differentiable(const Definition& gradient) const {
+  const auto make = [&] {
+    return std::unique_ptr<const Definition>(new ReductionDefinition(
+        name, options, parameters, {pointers, scatters, ordered}, texts, matched(gradient)));
+  };
+  return static_cast<const ReductionDefinition&>(Definition::of(key_with(gradient), make));
+}
 
 std::vector<std::string> ReductionDefinition::functions(bool gpu) const {
   if (gpu) return {name + "_reduce"};

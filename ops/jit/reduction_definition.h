@@ -20,16 +20,19 @@ class ReductionDefinition final : public Definition {
                                        const ReductionTexts& texts, const std::string& name,
                                        const KernelOptions& options);
 
+  // The same kernel with a gradient. Throws ValueError if names do not match.
+  const ReductionDefinition& differentiable(const Definition& gradient) const;
+
   std::string text(const Specialization& s, bool gpu) const override;  // reduction_text.cc
   std::vector<std::string> functions(bool gpu) const override;
-  void set(Op& op, const Specialization& s) const override;  // reduction_launch.cc
+  void set(Op& op) const override;  // reduction_launch.cc
 
   const ReductionTexts texts;
   const std::vector<bool> sets_first;  // by parameter: outputs_set_by(post_map)
 
  private:
   ReductionDefinition(const std::string& of_kernel, const KernelOptions& with, Parameters all,
-                      Traits traits, const ReductionTexts& t);
+                      Traits traits, const ReductionTexts& t, GradientKernel gradient = {});
 };
 
 inline const ReductionDefinition& reduction_of(const Specialization& s) {

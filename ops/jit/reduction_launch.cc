@@ -222,7 +222,7 @@ void run_gpu(const Call& call) {
 
 }  // namespace
 
-void ReductionDefinition::set(Op& op, const Specialization&) const {
+void ReductionDefinition::set(Op& op) const {
   op.infer = &infer;
   op.kernels[static_cast<int>(DeviceType::cpu)][static_cast<int>(f32)] = &run_host;
   op.kernels[static_cast<int>(DeviceType::gpu)][static_cast<int>(f32)] = &run_gpu;

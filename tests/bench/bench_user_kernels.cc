@@ -13,7 +13,7 @@
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/kernels.h>
-#include <locus/ops/reduction_kernel.h>
+#include <locus/ops/reduction_kernels.h>
 
 #include "tests/bench/bench.h"
 

@@ -2,7 +2,7 @@
 // what was expected.
 #include <locus/core/autograd.h>
 #include <locus/ops/create.h>
-#include <locus/ops/reduction_kernel.h>
+#include <locus/ops/reduction_kernels.h>
 #include <locus/ops/view.h>
 
 #include "tests/support/contexts.h"

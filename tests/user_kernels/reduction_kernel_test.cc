@@ -4,7 +4,7 @@
 
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
-#include <locus/ops/reduction_kernel.h>
+#include <locus/ops/reduction_kernels.h>
 #include <locus/ops/view.h>
 
 #include "tests/support/contexts.h"

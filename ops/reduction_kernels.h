@@ -38,6 +38,10 @@ class ReductionKernel {
   void into(std::initializer_list<Operand> in, std::initializer_list<Operand> out,
             const ReduceOptions& = {}, Caller = Caller::here()) const;
 
+  // This kernel with a gradient, as ElementwiseKernel::differentiable(). In the gradient kernel,
+  // outputs and their gradients (y, dy) broadcast along the reduced axes.
+  ReductionKernel differentiable(const ElementwiseKernel& gradient, Caller = Caller::here()) const;
+
   const std::string& name() const;
   // As ElementwiseKernel::source().
   std::string source(Context c, std::initializer_list<DType> of_operands,
@@ -59,6 +63,5 @@ class ReductionKernel {
 // - At least one input that is not raw is a tensor. Outputs are not raw.
 // - ShapeError: an axis is out of range or given twice; an output has another shape than the
 //   result; no elements and no identity. Other errors are those of ElementwiseKernel.
-// - Kernels have no gradients.
 
 }  // namespace locus

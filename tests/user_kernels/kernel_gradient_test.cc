@@ -5,10 +5,11 @@
 #include <locus/core/autograd.h>
 #include <locus/core/compile.h>
 #include <locus/core/recompute.h>
+#include <locus/ops/allclose.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/kernels.h>
-#include <locus/ops/reduce.h>
+#include <locus/ops/reduction_kernels.h>
 #include <locus/ops/trigonometry.h>
 #include <locus/ops/unary.h>
 #include <locus/ops/view.h>
@@ -39,7 +40,7 @@ ElementwiseKernel polynomial() {
       .differentiable(first);
 }
 
-TEST(ElementwiseKernelGradient, EqualsDifferences) {
+TEST(KernelGradient, EqualsDifferences) {
   const ElementwiseKernel k = polynomial();
   for (Context c : contexts()) {
     const Tensor x = array({{0.5, -1.0}, {2.0, 1.5}}, {c, f64}),
@@ -64,7 +65,7 @@ TEST(ElementwiseKernelGradient, EqualsDifferences) {
   }
 }
 
-TEST(ElementwiseKernelGradient, InputsThatBroadcastGetSums) {
+TEST(KernelGradient, InputsThatBroadcastGetSums) {
   const ElementwiseKernel k = polynomial();
   for (Context c : contexts())
     for (DType d : {f32, f16}) {
@@ -82,7 +83,7 @@ TEST(ElementwiseKernelGradient, InputsThatBroadcastGetSums) {
     }
 }
 
-TEST(ElementwiseKernelGradient, ReadsOutputsNumbersAndRawInputs) {
+TEST(KernelGradient, ReadsOutputsNumbersAndRawInputs) {
   const ElementwiseKernel gradient("T z, T dz, T scale, raw T table, int64 at, T dm", "T dx",
                                    "dx = scale * z * dz + table[at] * dm;", "of_exponential");
   const auto k = ElementwiseKernel("T x, T scale, raw T table, int64 at", "T z, T m",
@@ -100,7 +101,7 @@ TEST(ElementwiseKernelGradient, ReadsOutputsNumbersAndRawInputs) {
   }
 }
 
-TEST(ElementwiseKernelGradient, OfGradients) {
+TEST(KernelGradient, OfGradients) {
   const ElementwiseKernel second("T x, T dz, T ddx", "T dx, T ddz",
                                  "dx = 2 * dz * ddx; ddz = 2 * x * ddx;", "second_of_square");
   const auto first = ElementwiseKernel("T x, T dz", "T dx", "dx = 2 * x * dz;", "of_square")
@@ -118,7 +119,7 @@ TEST(ElementwiseKernelGradient, OfGradients) {
   }
 }
 
-TEST(ElementwiseKernelGradient, AddsRecomputesAndCompiles) {
+TEST(KernelGradient, AddsRecomputesAndCompiles) {
   const ElementwiseKernel k = polynomial();
   for (Context c : contexts()) {
     const Tensor x = array({1.0f, 2.0f}, c), y = array({3.0f, 4.0f}, c);
@@ -140,7 +141,39 @@ TEST(ElementwiseKernelGradient, AddsRecomputesAndCompiles) {
   }
 }
 
-TEST(ElementwiseKernelGradient, IntegersHaveNone) {
+TEST(KernelGradient, OfReductions) {
+  const ElementwiseKernel gradient(
+      "T x, T y, T w, T dy", "T dx, T dw",
+      "dx = y == 0 ? 0 : x * w / y * dy; dw = y == 0 ? 0 : x * x / (2 * y) * dy;",
+      "of_weighted_norm");
+  const auto k =
+      ReductionKernel("T x, T w", "T y", "w * x * x", "a + b", "y = sqrt(a)", "0", "weighted_norm")
+          .differentiable(gradient);
+  const auto total = ReductionKernel("T x", "T y", "x", "a + b", "y = a", "0", "total")
+                         .differentiable({"T dy", "T dx", "dx = dy;", "of_total"});
+  for (Context c : contexts())
+    for (const ReduceOptions& o :
+         {ReduceOptions{}, {.axis = 0}, {.axis = {1, 2}}, {.axis = -1, .keepdims = true}}) {
+      const Tensor x = arange(24, {c, f64}).reshape({2, 3, 4}),
+                   w = array({1.0, 2.0, 0.5, 3.0}, {c, f64});
+      Tensors dx, dw;
+      for (bool user : {true, false}) {
+        x.attach_grad();
+        w.attach_grad();
+        const autograd::Record record;
+        const Tensor y = user ? k(x, w, o) : sqrt(sum(w * x * x, o)),
+                     z = user ? total(x, o) : sum(x, o);
+        const Tensor head = sum(y * y * y) + sum(z * y);
+        head.backward();
+        dx.push_back(x.grad().clone());
+        dw.push_back(w.grad().clone());
+      }
+      EXPECT_TRUE(allclose(dx[0], dx[1]));
+      EXPECT_TRUE(allclose(dw[0], dw[1]));
+    }
+}
+
+TEST(KernelGradient, IntegersHaveNone) {
   const ElementwiseKernel gradient("U n1, T dz", "T dx, U dn1", "dx = n1 * dz; dn1 = 0;",
                                    "of_times");
   const auto k =
@@ -154,7 +187,7 @@ TEST(ElementwiseKernelGradient, IntegersHaveNone) {
   }
 }
 
-TEST(ElementwiseKernelGradient, NamesThatDoNotMatch) {
+TEST(KernelGradient, NamesThatDoNotMatch) {
   const ElementwiseKernel k("T x, raw T w", "T z", "z = x * w[0];", "k");
   const auto refused = [&](const char* in, const char* out) {
     return message_of<ValueError>(
@@ -178,7 +211,7 @@ TEST(ElementwiseKernelGradient, NamesThatDoNotMatch) {
   EXPECT_NAMES_ITS_LINE(k.differentiable(pointers));
 }
 
-TEST(ElementwiseKernelGradient, MissingGradientsAreErrors) {
+TEST(KernelGradient, MissingGradientsAreErrors) {
   const ElementwiseKernel gradient("T y, T dz", "T dx", "dx = y * dz;", "of_x");
   const ElementwiseKernel plain("T x, T y", "T z", "z = x * y;", "product");
   const ElementwiseKernel k = plain.differentiable(gradient);

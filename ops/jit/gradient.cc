@@ -1,14 +1,14 @@
-// Gradients of elementwise kernels: other kernels, whose parameters are matched by name.
+// Gradients of kernels: elementwise kernels, whose parameters are matched by name.
 #include <algorithm>
 #include <list>
 
 #include <locus/core/error.h>
 #include <locus/core/saved.h>
 #include <locus/ops/create.h>
-#include <locus/ops/jit/element.h>
-#include <locus/ops/jit/element_definition.h>
+#include <locus/ops/jit/arguments.h>
 #include <locus/ops/jit/kernel_call.h>
-#include <locus/ops/reduce.h>
+#include <locus/ops/reduce/reduce_shape.h>
+#include <locus/ops/view.h>
 
 namespace locus::jit {
 namespace {
@@ -29,14 +29,16 @@ Scalar number_of(uint64_t bits, DType d) {
 
 }  // namespace
 
-ElementGradient ElementDefinition::matched(const ElementDefinition& gradient) const {
+GradientKernel Definition::matched(const Definition& gradient) const {
   const std::string who = text_of(name, ": the gradient kernel ", gradient.name);
   if (pointers || gradient.pointers)
     throw ValueError(who, ": kernels with one list of parameters have no roles of operands; ",
                      "expected two lists, of inputs and outputs");
-  if (scatters || gradient.scatters)
+  const bool raw =
+      std::ranges::any_of(parameters, [](const Parameter& p) { return p.raw && p.written; });
+  if (raw || gradient.scatters)
     throw ValueError(who, ": an output is raw; expected outputs that are not raw");
-  ElementGradient made{&gradient, {}};
+  GradientKernel made{&gradient, {}};
   bool any = false;  // the gradient of an output
   for (const Parameter& p : gradient.parameters) {
     const bool of_gradient = p.name.size() > 1 && p.name[0] == 'd';
@@ -44,7 +46,7 @@ ElementGradient ElementDefinition::matched(const ElementDefinition& gradient) co
       return static_cast<size_t>(std::ranges::find(parameters, parameter, &Parameter::name) -
                                  parameters.begin());
     };
-    ElementGradient::Place place{p.written ? parameters.size() : find(p.name), false};
+    GradientKernel::Place place{p.written ? parameters.size() : find(p.name), false};
     if (place.parameter == parameters.size() && of_gradient) place = {find(p.name.substr(1)), true};
     const bool found = place.parameter < parameters.size();
     const bool wrong =
@@ -71,48 +73,49 @@ ElementGradient ElementDefinition::matched(const ElementDefinition& gradient) co
   return made;
 }
 
-const ElementDefinition& ElementDefinition::differentiable(
-    const ElementDefinition& gradient) const {
-  const auto make = [&] {
-    return std::unique_ptr<const Definition>(new ElementDefinition(
-        name, options, parameters, {pointers, scatters, ordered}, body, matched(gradient)));
-  };
-  const auto address = [](const ElementDefinition* d) { return reinterpret_cast<uintptr_t>(d); };
-  return static_cast<const ElementDefinition&>(
-      Definition::of(text_of("d ", address(this), ' ', address(&gradient)), make));
+std::string Definition::key_with(const Definition& gradient) const {
+  const auto address = [](const Definition* d) { return reinterpret_cast<uintptr_t>(d); };
+  return text_of("d ", address(this), ' ', address(&gradient));
 }
 
-Keep ElementDefinition::kept(const Specialization& s) const {
-  Keep keep = Keep::none;
+void Definition::set_gradient(Op& op, const Specialization& s) const {
+  if (!gradient_.kernel) return;
+  op.gradient = &differentiate;
+  op.no_gradient = nullptr;
   for (size_t g = 0; g < gradient_.kernel->inputs; ++g) {
     const auto& [k, is_gradient] = gradient_.places[g];
     if (is_gradient || s.types[k].number) continue;
-    keep = keep | (k < inputs ? keep_input(static_cast<int>(rank_of(s, k)))
-                              : keep_output(static_cast<int>(k - inputs)));
+    op.keep = op.keep | (k < inputs ? keep_input(static_cast<int>(rank_of(s, k)))
+                                    : keep_output(static_cast<int>(k - inputs)));
   }
-  return keep;
 }
 
-Tensors ElementDefinition::differentiate(const Saved& saved, std::span<const Tensor> dout) {
+Tensors Definition::differentiate(const Saved& saved, std::span<const Tensor> dout) {
   const Attrs& attrs = saved.attrs<Attrs>();
   const Specialization& s = *attrs.of;
-  const ElementDefinition& d = definition_of(s);
-  const ElementDefinition& kernel = *d.gradient_.kernel;
+  const Definition &d = s.definition, &kernel = *d.gradient_.kernel;
+
+  // The shape of all inputs, and that of outputs, with the reduced axes.
+  Meta loop;
+  broadcast(
+      s, [&](size_t j) -> const Meta& { return saved.in_meta(static_cast<int>(j)); }, d.inputs,
+      loop);
+  const Shape all(loop), of_outputs(reduced(loop, {attrs.reduce.axes, true}, f32));
 
   std::list<Operand> operands;
-  std::list<Tensor> zero;
+  std::list<Tensor> outputs;
   std::vector<const Operand*> in;
   for (size_t g = 0; g < kernel.inputs; ++g) {
     const auto& [k, is_gradient] = d.gradient_.places[g];
     const int out = static_cast<int>(k - d.inputs);
     if (is_gradient) {
       const Tensor& given = dout[k - d.inputs];
-      if (!given.defined())
-        zero.push_back(
-            zeros(Shape(saved.out_meta(out)), {saved.in_context(0), saved.out_meta(out).dtype}));
-      operands.emplace_back(given.defined() ? given : zero.back());
+      const TensorOptions as{saved.in_context(0), saved.out_meta(out).dtype};
+      outputs.push_back(given.defined() ? given.reshape(of_outputs) : zeros(of_outputs, as));
+      operands.emplace_back(outputs.back());
     } else if (k >= d.inputs) {
-      operands.emplace_back(saved.out(out));
+      outputs.push_back(saved.out(out).reshape(of_outputs));
+      operands.emplace_back(outputs.back());
     } else if (s.types[k].number) {
       const Scalar v = number_of(attrs.number[rank_of(s, k)], s.types[k].dtype);
       if (v.kind() == Scalar::Kind::floating)
@@ -135,13 +138,14 @@ Tensors ElementDefinition::differentiate(const Saved& saved, std::span<const Ten
     const auto begin = d.gradient_.places.begin() + static_cast<std::ptrdiff_t>(kernel.inputs);
     const auto found =
         std::find_if(begin, d.gradient_.places.end(),
-                     [&](const ElementGradient::Place& p) { return p.parameter == k; });
+                     [&](const GradientKernel::Place& p) { return p.parameter == k; });
     if (found == d.gradient_.places.end())
       throw Error(d.name, ": ", d.parameters[k].name, " needs a gradient, and the gradient kernel ",
                   kernel.name, " has no output d", d.parameters[k].name,
                   "; add it, or detach() the input");
-    dx[j] = sum_to(made[static_cast<size_t>(found - begin)], saved.in_shape(input))
-                .astype(saved.in_dtype(input));
+    const Tensor& of_loop = made[static_cast<size_t>(found - begin)];
+    const Tensor each = of_loop.shape() == all ? of_loop : broadcast_to(of_loop, all);
+    dx[j] = sum_to(each, saved.in_shape(input)).astype(saved.in_dtype(input));
   }
   return dx;
 }
