@@ -69,7 +69,7 @@
 #include <locus/ops/parallel_for.h>
 #include <locus/ops/pooling.h>
 #include <locus/ops/random.h>
-#include <locus/ops/raw_kernel.h>
+#include <locus/ops/raw_kernels.h>
 #include <locus/ops/reduce.h>
 #include <locus/ops/reduction_kernels.h>
 #include <locus/ops/softmax.h>

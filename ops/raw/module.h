@@ -16,7 +16,7 @@
 #include <locus/core/op.h>
 #include <locus/core/program.h>
 #include <locus/ops/raw/signature.h>
-#include <locus/ops/raw_kernel.h>
+#include <locus/ops/raw_kernels.h>
 
 namespace locus::raw {
 

@@ -1,5 +1,5 @@
 // RawModule and RawKernel: from the user's call to modules and functions.
-#include <locus/ops/raw_kernel.h>
+#include <locus/ops/raw_kernels.h>
 
 #include <algorithm>
 #include <fstream>

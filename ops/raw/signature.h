@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include <locus/ops/raw_kernel.h>
+#include <locus/ops/raw_kernels.h>
 
 namespace locus::raw {
 

@@ -16,7 +16,7 @@
 #include <locus/core/program.h>
 #include <locus/devices/pool.h>
 #include <locus/ops/create.h>
-#include <locus/ops/raw_kernel.h>
+#include <locus/ops/raw_kernels.h>
 
 namespace locus::test {
 

@@ -1,5 +1,5 @@
 // RawKernel and RawModule on a fake GPU: arguments, contexts, order, captures, errors, variables.
-#include <locus/ops/raw_kernel.h>
+#include <locus/ops/raw_kernels.h>
 
 #include <fstream>
 

@@ -15,7 +15,7 @@
 #include <locus/ops/copy.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
-#include <locus/ops/raw_kernel.h>
+#include <locus/ops/raw_kernels.h>
 
 #include "tests/devices/cuda_support.h"
 #include "tests/support/contexts.h"

@@ -8,7 +8,7 @@
 #include <locus/core/stream.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
-#include <locus/ops/raw_kernel.h>
+#include <locus/ops/raw_kernels.h>
 #include <locus/ops/view.h>
 
 #include "tests/devices/cuda_support.h"
