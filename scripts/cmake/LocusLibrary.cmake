@@ -71,11 +71,15 @@ foreach(isa ${isas})
 endforeach()
 
 # Numbers that are the same on every context: no fused multiply-add, on any instruction set or GPU.
+# Formulas: the same numbers in kernels of one formula and in fused kernels (ops/fuse.h).
+file(GLOB formula_kernels CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ops/elementwise/*_cpu.cc)
 set_source_files_properties(ops/create/create_cpu.cc ops/random/random_cpu.cc
                             ops/reduce/reduce_cpu.cc ops/reduce/reduce_arg_cpu.cc
-                            ops/reduce/reduce_compound_cpu.cc PROPERTIES
+                            ops/reduce/reduce_compound_cpu.cc ${formula_kernels} PROPERTIES
                             COMPILE_OPTIONS -ffp-contract=off)
-set_source_files_properties(ops/random/random.cu PROPERTIES COMPILE_OPTIONS -fmad=false)
+file(GLOB formula_kernels CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ops/elementwise/*.cu)
+set_source_files_properties(ops/random/random.cu ${formula_kernels} PROPERTIES
+                            COMPILE_OPTIONS -fmad=false)
 
 # A library of NVIDIA's is known to one pair of files, such as devices/nccl/nccl.{h,cc}; this is what it links.
 # LINK_ONLY: its headers are for cuda_sources alone.
