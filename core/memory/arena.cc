@@ -1,6 +1,7 @@
 #include <locus/core/memory/arena.h>
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include <locus/core/memory/unload.h>
@@ -10,10 +11,20 @@ namespace {
 
 constexpr size_t kLarge = size_t{1} << 20;
 
+// Addresses that no memory has: the processor refuses them.
+void* reserve(size_t bytes) {
+  constexpr uint64_t kPage = 4096, kFirst = uint64_t{1} << 62;
+  static std::atomic<uint64_t> next{kFirst};
+  const uint64_t pages = bytes / kPage + 1;
+  return reinterpret_cast<void*>(next.fetch_add(pages * kPage, std::memory_order_relaxed));
+}
+
 }  // namespace
 
-Arena::Arena(Context c)
-    : context_(c), shared_(device(c).kernels() == DeviceType::cpu ? 0 : kLarge) {}
+Arena::Arena(Context c, bool reserves)
+    : context_(c),
+      reserves_(reserves),
+      shared_(device(c).kernels() == DeviceType::cpu ? 0 : kLarge) {}
 
 Arena::Block& Arena::add(size_t bytes, StreamView stream) {
   blocks_.reserve(blocks_.size() + 1);
@@ -22,6 +33,7 @@ Arena::Block& Arena::add(size_t bytes, StreamView stream) {
 }
 
 void* Arena::allocate(size_t bytes, StreamView stream) {
+  if (reserves_) return reserve(bytes);
   const MutexLock lock(mutex_);
   Block* best = nullptr;
   // The smallest; among equals, the last released.
@@ -43,6 +55,7 @@ void* Arena::keep(size_t bytes, StreamView stream) {
 }
 
 void Arena::release(void* data, std::span<const EventView> pending) noexcept {
+  if (reserves_) return;
   const MutexLock lock(mutex_);
   const auto at = std::find_if(blocks_.begin(), blocks_.end(),
                                [&](const Block& b) { return b.used && !b.kept && b.data == data; });

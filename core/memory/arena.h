@@ -18,7 +18,8 @@ namespace locus {
 
 class Arena : NonCopyable {
  public:
-  explicit Arena(Context c);
+  // `reserves`: blocks are addresses that no other block has, without memory.
+  explicit Arena(Context c, bool reserves = false);
 
   // As Allocator::allocate; release() frees the block.
   void* allocate(size_t bytes, StreamView stream);
@@ -50,6 +51,7 @@ class Arena : NonCopyable {
   void give_back(const Block& b) noexcept;
 
   const Context context_;
+  const bool reserves_;
   const size_t shared_;  // least bytes of blocks that are reused
   mutable Mutex mutex_;
   bool open_ LOCUS_GUARDED_BY(mutex_) = true, sealed_ LOCUS_GUARDED_BY(mutex_) = false;

@@ -3,6 +3,7 @@
 #include <locus/core/base/recording_hooks.h>
 #include <locus/core/error.h>
 #include <locus/core/memory/storage.h>
+#include <locus/core/replay/traced_calls.h>
 #include <locus/core/stream.h>
 
 namespace locus {
@@ -19,7 +20,11 @@ Shape Tensor::shape() const { return Shape(impl().view.meta); }
 int Tensor::ndim() const { return impl().view.meta.rank; }
 int64_t Tensor::size() const { return impl().view.meta.size(); }
 bool Tensor::contiguous() const { return impl().contiguous; }
-void* Tensor::data_ptr() const { return impl().view.data; }
+void* Tensor::data_ptr() const {
+  if (capture::active()) [[unlikely]]
+    capture::refuse_values("data_ptr");
+  return impl().view.data;
+}
 std::vector<int64_t> Tensor::strides() const {
   const View& v = impl().view;
   return {v.stride, v.stride + v.meta.rank};

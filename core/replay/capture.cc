@@ -8,6 +8,8 @@
 namespace locus {
 
 const void* capture::slot(Context c, size_t bytes, std::function<void(void*)> fill) {
+  if (tracing())
+    check("a value of each run", "random numbers and counts are drawn anew at each call");
   Recording& r = *recording_on(c);
   return r.replay->slot(c, bytes, std::move(fill), !r.only);
 }

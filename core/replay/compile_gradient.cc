@@ -1,7 +1,6 @@
 #include <locus/core/replay/compile_gradient.h>
 
 #include <algorithm>
-#include <set>
 
 #include <locus/core/autograd.h>
 #include <locus/core/call/invoke_check.h>
@@ -11,6 +10,7 @@
 #include <locus/core/replay/compile_copy.h>
 #include <locus/core/stream.h>
 #include <locus/core/tape/grad_memory.h>
+#include <locus/core/tape/leaves.h>
 
 namespace locus::compiled {
 namespace {
@@ -45,23 +45,6 @@ const Op& op() {
     return op;
   }();
   return made;
-}
-
-// The leaves that `head` depends on.
-std::set<const GraphState*> leaves_of(const Tensor& head) {
-  std::set<const GraphState*> leaves;
-  std::set<const Node*> nodes;
-  std::vector<const GraphState*> next{head.impl().graph.get()};
-  while (!next.empty()) {
-    const GraphState* const state = next.back();
-    next.pop_back();
-    if (!state->node)
-      leaves.insert(state);
-    else if (nodes.insert(state->node).second)
-      for (const Node::Input& in : state->node->in)
-        if (in.edge) next.push_back(in.edge.get());
-  }
-  return leaves;
 }
 
 }  // namespace

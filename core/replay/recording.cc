@@ -55,14 +55,31 @@ bool is_recording_home(StreamView s) {
 
 namespace capture {
 
+namespace {
+
+// Throws CaptureError. A trace keeps the text.
+[[noreturn]] void refuse(const auto&... text) {
+  const std::string all = text_of(text...);
+  if (innermost->traced) innermost->traced->refused = all;
+  throw CaptureError(all);
+}
+
+}  // namespace
+
 Recording* recording_on(std::optional<Context> c) {
   Recording* r = innermost;
-  while (r && c && r->only && *r->only != *c) r = r->outer;
+  while (r && c && r->only && *r->only != *c) r = r->traced ? nullptr : r->outer;
   return r;
 }
 
-Recording::Recording(Context c)
-    : only(c), stream(nowhere().take(c)), current(current_stream(c)), line(&Timeline::of(stream)) {
+Recording::Recording(Context c) : Recording(c, nullptr) {}
+
+Recording::Recording(Context c, std::unique_ptr<Traced> calls)
+    : only(c),
+      traced(std::move(calls)),
+      stream(nowhere().take(c)),
+      current(current_stream(c)),
+      line(&Timeline::of(stream)) {
   line->set_capturing(true);
   outer = std::exchange(innermost, this);
 }
@@ -83,7 +100,10 @@ void Recording::leave() {
     *r = outer;
     break;
   }
-  if (!line) return;
+  if (line && !traced) release_stream();
+}
+
+void Recording::release_stream() {
   std::exchange(line, nullptr)->set_capturing(false);
   // Results live on, at home on the compute stream.
   const StreamView compute = device(*only).stream(Lane::compute);
@@ -94,7 +114,12 @@ void Recording::leave() {
   nowhere().put(stream);
 }
 
-Recording::~Recording() { leave(); }
+// The stream of a trace stays, if the program holds memory of the trace: uses of it throw.
+Recording::~Recording() {
+  leave();
+  const auto held = [](const auto& seen) { return !seen.expired(); };
+  if (line && std::ranges::none_of(made, held)) release_stream();
+}
 
 void Recording::end() {
   for (const auto& seen : made)
@@ -104,21 +129,26 @@ void Recording::end() {
 }
 
 std::string Recording::text() const {
+  if (traced) return "the function is being traced";
   if (only) return to_string(*only) + " is being captured";
   return "the function called at " + to_string(from) + " is being recorded";
 }
 
-bool find(Context c) { return recording_on(c) != nullptr; }
+bool find(Context c) { return recording_on(c) != nullptr || tracing(); }
 bool runs() { return !innermost->only; }
 
 void check(const std::string& what, const char* why) {
   if (active() && why)
-    throw CaptureError(what, ": ", innermost->text(), ", and this cannot be replayed: ", why);
+    refuse(what, ": ", innermost->text(), ", and this cannot be ",
+           innermost->traced ? "traced: " : "replayed: ", why);
 }
 
 void check(const std::string& what, Context c, const StreamView* s) {
   const Recording* const r = recording_on(c);
   if (r && (!s || !r->only || s->id == r->current.id)) return;
+  if (tracing())
+    refuse(what, ": ", innermost->text(), " for ", *innermost->only,
+           ", and works on another stream or context, here of ", c);
   throw CaptureError(what, ": ", innermost->text(),
                      ", and work on another stream or context, here of ", c,
                      ", would not be replayed; do it before or after, or capture that context too");
@@ -126,6 +156,12 @@ void check(const std::string& what, Context c, const StreamView* s) {
 
 RecordedCall note(Context c, ReplayCall call) {
   Recording& r = *recording_on(c);
+  if (r.traced) {
+    if (!call.op) refuse("copyto: ", r.text(), ", and copies between contexts are not traced");
+    r.traced->calls.push_back(
+        {call.op, std::move(call.attrs), std::move(call.views), call.n_in, {}});
+    return {};
+  }
   ReplayCall& kept = r.replay->add(std::move(call));
   if (!r.only) r.replay->ran_on(current_stream(c));
   return {r.replay.get(), &kept};
@@ -133,7 +169,7 @@ RecordedCall note(Context c, ReplayCall call) {
 
 void check_read(Context c, const std::string& who, const Storage& storage) {
   const Recording& r = *recording_on(c);
-  if (r.replay->is_unwritten(storage))
+  if (!r.traced && r.replay->is_unwritten(storage))
     throw CaptureError(r.text(), ", and ", who, " reads ", storage.bytes(), " bytes on ", c,
                        " that no recorded call has written; fill the tensor by an op, make it "
                        "by array(), or make it before the call");
@@ -141,6 +177,16 @@ void check_read(Context c, const std::string& who, const Storage& storage) {
 
 void touch(Context c, const std::shared_ptr<Storage>& storage, bool write) {
   Recording& r = *recording_on(c);
+  if (r.traced) {
+    TracedCall& call = r.traced->calls.back();
+    if (write && !r.replay->owns(*storage))
+      refuse(call.op->name, ": ", r.text(), ", and writes a tensor that it did not make");
+    call.memory.push_back(storage);
+    if (!write) return;
+    storage->count_write();
+    storage->after_write(r.stream);  // uses outside of the trace wait for it, which throws
+    return;
+  }
   r.replay->touch(storage, write);
   if (r.only) write ? storage->count_write() : storage->tell_read();  // no run does so
   // Makes other streams wait for the values, which throws CaptureError.
@@ -148,6 +194,8 @@ void touch(Context c, const std::shared_ptr<Storage>& storage, bool write) {
 }
 
 void copied(Context from, Context to, size_t bytes, Caller caller) {
+  if (tracing())
+    refuse("copyto: ", innermost->text(), ", and copies between contexts are not traced");
   recording_on(to)->replay->copied(from, to, bytes, caller);
 }
 
@@ -159,7 +207,7 @@ bool owns(const Storage& storage) {
 std::shared_ptr<Storage> allocate(Context c, size_t bytes, StreamView home) {
   Recording* const r = recording_on(c);
   if (!r) return std::make_shared<Storage>(c, bytes, home);
-  const auto& arena = r->replay->arena(c);
+  const auto& arena = r->replay->arena(c, r->traced != nullptr);
   auto storage = std::make_shared<Storage>(c, bytes, r->only ? r->stream : home, arena);
   r->made.push_back(storage);
   r->replay->allocated(*storage);
@@ -188,6 +236,7 @@ void check_tape(uint64_t order) {
 }
 
 void wrote(const std::shared_ptr<GraphState>& leaf) {
+  if (tracing()) refuse("backward: ", innermost->text(), ", and writes the gradient of a tensor");
   if (innermost->graph)
     throw CaptureError(
         "backward: ", innermost->text(),
@@ -202,6 +251,7 @@ void wrote(const std::shared_ptr<GraphState>& leaf) {
 
 void asked_fresh(const Tensor& leaf) {
   Recording& r = *innermost;
+  if (tracing()) refuse(r.text(), ", and asks whether a gradient is fresh");
   const std::shared_ptr<GraphState>& state = leaf.impl().graph;
   if (std::find(r.written.begin(), r.written.end(), state) != r.written.end()) return;
   const auto same = [&](const Freshness& f) { return f.leaf == state; };
@@ -210,7 +260,13 @@ void asked_fresh(const Tensor& leaf) {
   depends_on(leaf);
 }
 
+void refuse_values(const std::string& what) {
+  if (tracing())
+    refuse(what, ": ", innermost->text(), ", and the host cannot read values, which are not there");
+}
+
 void refuse_wait(std::optional<Context> c, const char* what, Caller from) {
+  refuse_values(text_of(what, " at ", to_string(from)));
   const Recording* const r = recording_on(c);
   if (!r) return;
   throw CaptureError(with_line(
@@ -218,6 +274,22 @@ void refuse_wait(std::optional<Context> c, const char* what, Caller from) {
               r->only ? ", and the host cannot wait for it: nothing runs yet; read after the replay"
                       : ", and a replay does not come back to the host; read after the call"),
       from));
+}
+
+bool tracing() { return active() && innermost->traced; }
+
+CallTrace::CallTrace(Context c)
+    : recording_(std::make_unique<Recording>(c, std::make_unique<Traced>())) {}
+CallTrace::~CallTrace() = default;
+
+void CallTrace::end() { recording_->leave(); }
+const std::vector<TracedCall>& CallTrace::calls() const { return recording_->traced->calls; }
+const std::string& CallTrace::refused() const { return recording_->traced->refused; }
+bool CallTrace::owns(const Storage& storage) const { return recording_->replay->owns(storage); }
+
+bool CallTrace::release() {
+  recording_->traced->calls.clear();
+  return std::ranges::any_of(recording_->made, [](const auto& seen) { return !seen.expired(); });
 }
 
 }  // namespace capture

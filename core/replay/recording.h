@@ -9,6 +9,7 @@
 
 #include <locus/core/base/recording_hooks.h>
 #include <locus/core/replay/replay.h>
+#include <locus/core/replay/traced_calls.h>
 #include <locus/core/tape/tape.h>
 
 namespace locus::capture {
@@ -27,6 +28,8 @@ struct Freshness {
 struct Recording : NonCopyable {
   // Records one context without running the calls.
   explicit Recording(Context c);
+  // Notes the calls of one context in `traced`, without running them (traced_calls.h).
+  Recording(Context c, std::unique_ptr<Traced> calls);
   // Records all contexts and runs the calls. `from`: for errors.
   explicit Recording(Caller from);
   // Records the calls after `before`, into a replay of their own.
@@ -34,9 +37,11 @@ struct Recording : NonCopyable {
   ~Recording();  // without end(): drops the recording
 
   void end();
+  void leave();              // the thread's calls are not recorded any more
   std::string text() const;  // "gpu(0) is being captured"
 
   const std::optional<Context> only;
+  const std::unique_ptr<Traced> traced;  // null unless traced
   const Caller from;
   bool graph = false;  // under autograd::Record: results will be in a graph
   std::unique_ptr<Replay> replay = std::make_unique<Replay>();
@@ -57,10 +62,11 @@ struct Recording : NonCopyable {
   Recording* outer = nullptr;
 
  private:
-  void leave();
+  void release_stream();
 };
 
-// This thread's innermost recording of c, or of any context; may be null.
+// This thread's innermost recording of c, or of any context; may be null. A trace hides what is
+// around it.
 Recording* recording_on(std::optional<Context> c);
 
 }  // namespace locus::capture

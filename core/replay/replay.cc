@@ -49,10 +49,10 @@ Replay::~Replay() {
   for (const auto& arena : arenas_) arena->close();
 }
 
-const std::shared_ptr<Arena>& Replay::arena(Context c) {
+const std::shared_ptr<Arena>& Replay::arena(Context c, bool reserves) {
   for (const auto& arena : arenas_)
     if (arena->context() == c) return arena;
-  return arenas_.emplace_back(std::make_shared<Arena>(c));
+  return arenas_.emplace_back(std::make_shared<Arena>(c, reserves));
 }
 
 void* Replay::block(Context c, size_t bytes) {

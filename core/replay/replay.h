@@ -76,7 +76,8 @@ class Replay : NonCopyable {
   void ran_on(StreamView s);                                           // the last call, at once
   // Whether the storage is in an arena of this replay or of `before`.
   bool owns(const Storage& storage) const;
-  const std::shared_ptr<Arena>& arena(Context c);
+  // `reserves`: only addresses (arena.h).
+  const std::shared_ptr<Arena>& arena(Context c, bool reserves = false);
   // A block of the arena. Replays wait for the current stream's earlier use of the block.
   void* block(Context c, size_t bytes);
   // Device memory. `fill` provides its bytes before each replay, and with `now` also at once.
