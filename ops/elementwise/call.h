@@ -11,6 +11,7 @@
 #include <locus/ops/compare.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
+#include <locus/ops/elementwise/formula_info.h>
 #include <locus/ops/elementwise/kernels.h>
 
 namespace locus {
@@ -251,6 +252,24 @@ Samples samples(Context c, DType d) {
 }
 
 template <class F>
+formula::Info info_of() {
+  formula::Info info{.type = formula::text_of_type(typeid(F)),
+                     .arity = F::kArity,
+                     .cost = F::kCost,
+                     .predicate = F::kPredicate,
+                     .numbers = &formula::scalars<F::kArity>};
+  if constexpr (!std::is_empty_v<F>) {
+    const formula::AttrsOf<F> attrs{};
+    info.bytes = sizeof(F);
+    if constexpr (F::kArity == 2)
+      info.offset = static_cast<size_t>(reinterpret_cast<const char*>(&attrs.formula) -
+                                        reinterpret_cast<const char*>(&attrs));
+    static_assert(F::kArity < 3 && sizeof(F) % 8 == 0 && std::is_trivially_copyable_v<F>);
+  }
+  return info;
+}
+
+template <class F>
 void define_one() {
   // If x is a number, y is input 0.
   constexpr Keep in = F::kReads & formula::kY   ? Keep::inputs
@@ -268,6 +287,7 @@ void define_one() {
     op.no_gradient("the result is a truth value");
   else
     op.template gradient<&gradient<F>>(kept);
+  formula::set_info(op, info_of<F>());
 }
 
 }  // namespace detail
