@@ -63,8 +63,11 @@ class ArgumentBytes {
   template <class T>
   void add(const T& v) {
     static_assert(sizeof(T) % 8 == 0 && alignof(T) <= 8);
-    std::memcpy(bytes_ + size_, &v, sizeof(T));
-    size_ += sizeof(T);
+    add(&v, sizeof(T));
+  }
+  void add(const void* bytes, size_t size) {
+    std::memcpy(bytes_ + size_, bytes, size);
+    size_ += size;
   }
   // TextWriter::rest_of_args().
   void add_rest(const CallViews& c) {

@@ -4,9 +4,8 @@
 #include <locus/core/error.h>
 #include <locus/core/shape.h>
 #include <locus/devices/cpu.h>
-#include <locus/ops/jit/arguments.h>
 #include <locus/ops/jit/element_definition.h>
-#include <locus/ops/kernel/walk.h>
+#include <locus/ops/jit/loop_arguments.h>
 
 namespace locus::jit {
 namespace {
@@ -63,104 +62,22 @@ struct Loops : CallViews {
   }
 };
 
-// The arguments, laid out as the generated structs.
-class Arguments : public ArgumentBytes {
- public:
-  explicit Arguments(const Loops& l) : l_(l) {
-    const Parameters& all = l.s.definition.parameters;
-    in_order_ = !definition_of(l.s).indexed;
-    for (size_t k = 0; k < all.size(); ++k) {
-      if (all[k].raw || !l.view[k]) continue;
-      const View& v = *l.view[k];
-      arrays_[n_arrays_++] = &v;
-      in_order_ = in_order_ && same_shape(v.meta, l.shape) && v.contiguous();
-    }
-    if (!in_order_) walk();
-  }
+// The arrays of a call.
+struct Arrays {
+  const View* view[kMost];
+  size_t n = 0;
 
-  bool one_axis() const { return loop_.rank == 1; }
-  // Whether the CPU's loop reads and writes all arrays in place.
-  bool in_place() const {
-    return std::all_of(dense_, dense_ + n_arrays_, [](bool d) { return d; }) &&
-           std::none_of(arrays_, arrays_ + n_arrays_, [](const View* v) {
-             return v->meta.dtype == f16 || v->meta.dtype == bf16;
-           });
+  explicit Arrays(const CallViews& c) {
+    for (size_t k = 0; k < c.s.types.size(); ++k)
+      if (!c.s.definition.parameters[k].raw && c.view[k]) view[n++] = c.view[k];
   }
-
-  // For a loop over one axis. `pack`: elements of a thread.
-  void fill_flat(int pack) {
-    add(l_.n);
-    add(int64_t{std::all_of(arrays_, arrays_ + n_arrays_, [&](const View* v) {
-      const auto bytes = static_cast<uintptr_t>(size_of(v->meta.dtype) * pack);
-      return in_order_ && reinterpret_cast<uintptr_t>(v->data) % bytes == 0;
-    })});
-    for (int k = 0; k < n_arrays_; ++k) add(Line{arrays_[k]->data, in_order_ ? 1 : stride_[k][0]});
-    add_rest(l_);
-  }
-  void fill() {
-    if (in_order_) one_dense_axis();
-    add(loop_);
-    for (int k = 0; k < n_arrays_; ++k) {
-      Array a;
-      a.data = arrays_[k]->data;
-      a.dense = dense_[k];
-      std::copy(stride_[k], stride_[k] + loop_.rank, a.stride);
-      add(a);
-    }
-    add_rest(l_);
-  }
-
- private:
-  void one_dense_axis() {
-    set_axes(loop_, l_.n, 1, &l_.n);
-    for (int k = 0; k < n_arrays_; ++k) {
-      stride_[k][0] = 1;
-      dense_[k] = true;
-    }
-  }
-  int64_t stride(int k, int a) const { return stride_along(*arrays_[k], l_.shape, a); }
-  // Finds the loop's axes, and sets in_order_ if they merge into one that all arrays walk densely.
-  void walk() {
-    const ElementDefinition& d = definition_of(l_.s);
-    if (d.indexed) {
-      const int64_t one = 1;
-      set_axes(loop_, l_.n, std::max<int>(l_.shape.rank, 1),
-               l_.shape.rank == 0 ? &one : l_.shape.shape);
-      for (int k = 0; k < n_arrays_; ++k) {
-        dense_[k] = same_shape(arrays_[k]->meta, l_.shape) && arrays_[k]->contiguous();
-        stride_[k][0] = 0;
-        for (int a = 0; a < l_.shape.rank; ++a) stride_[k][a] = stride(k, a);
-      }
-      return;
-    }
-    // Outputs are last, in the places whose strides sort the axes.
-    Walk<kMost> w;
-    const int first = kMost - n_arrays_;
-    for (int a = 0; a < l_.shape.rank; ++a) {
-      int64_t strides[kMost] = {};
-      for (int k = 0; k < n_arrays_; ++k) strides[first + k] = stride(k, a);
-      w.add(l_.shape.shape[a], strides);
-    }
-    if (!d.ordered) w.sort();
-    w.tidy();
-    set_axes(loop_, l_.n, w.rank, w.shape);
-    in_order_ = true;
-    for (int k = 0; k < n_arrays_; ++k) {
-      std::copy(w.stride[first + k], w.stride[first + k] + w.rank, stride_[k]);
-      dense_[k] = l_.n == 1 || w.dense(first + k);
-      in_order_ = in_order_ && dense_[k];
-    }
-  }
-
-  const Loops& l_;
-  // Filled up to n_arrays_ and the loop's rank.
-  const View* arrays_[kMost];
-  bool dense_[kMost];
-  int64_t stride_[kMost][kAxes];
-  int n_arrays_ = 0;
-  bool in_order_;
-  Loop loop_;
+  std::span<const View* const> span() const { return {view, n}; }
 };
+
+LoopAxes axes_of(const ElementDefinition& d) {
+  return d.indexed ? LoopAxes::all : d.ordered ? LoopAxes::ordered : LoopAxes::any;
+}
+
 static_assert(sizeof(Loop) + kMost * std::max(sizeof(Array), sizeof(Raw<char>)) <= 4096);
 
 DType infer(std::span<const Meta> in, const void* attributes, std::span<Meta> out) {
@@ -190,8 +107,10 @@ DType infer(std::span<const Meta> in, const void* attributes, std::span<Meta> ou
 void run_host(const Call& call) {
   const Loops loops(call);
   if (loops.n == 0) return;
-  Arguments arguments(loops);
+  const Arrays arrays(loops);
+  LoopArguments arguments(loops.shape, arrays.span(), axes_of(definition_of(loops.s)));
   arguments.fill();
+  arguments.add_rest(loops);
   using Run = void (*)(const void* args, int64_t begin, int64_t end, int64_t step);
   const auto run = reinterpret_cast<Run>(loops.s.functions(call.stream.context)[0]->host);
   const bool in_place = arguments.in_place();
@@ -205,13 +124,15 @@ void run_gpu(const Call& call) {
   if (loops.n == 0) return;
   const Specialization& s = loops.s;
   const Specialization::Functions& functions = s.functions(call.stream.context);
-  Arguments arguments(loops);
+  const Arrays arrays(loops);
+  LoopArguments arguments(loops.shape, arrays.span(), axes_of(definition_of(s)));
   const int pack = pack_of(s);
   const bool flat = functions[1] && arguments.one_axis();
   if (flat)
     arguments.fill_flat(pack);
   else
     arguments.fill();
+  arguments.add_rest(loops);
   const int64_t threads = flat ? (loops.n + pack - 1) / pack : loops.n;
   const int64_t block = loops.attrs.block, blocks = (threads + block - 1) / block;
   if (blocks > INT32_MAX)
