@@ -1,0 +1,82 @@
+// One fused kernel: its text, which depends on dtypes and formulas alone, and its code. Internal to
+// ops/fuse.
+//
+// Kernels live until the process ends, as ops do. Equal texts are one kernel. Threads: any.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <locus/core/noncopyable.h>
+#include <locus/core/op.h>
+#include <locus/core/program.h>
+#include <locus/ops/elementwise/formula_info.h>
+
+namespace locus::fusion {
+
+// What a kernel computes, in order.
+struct KernelBody {
+  struct Operand {
+    enum class Kind : uint8_t { array, number, line } kind;
+    int index;
+  };
+  struct Line {
+    const formula::Info* formula = nullptr;  // null: a cast
+    DType dtype = f32;                       // of the result
+    std::vector<Operand> from = {};
+    int attributes = -1;  // index of the formula's attributes
+  };
+  std::vector<DType> arrays = {};                     // that are read
+  std::vector<DType> numbers = {};                    // dtypes
+  std::vector<const formula::Info*> attributes = {};  // formulas that have some
+  std::vector<Line> lines = {};
+  std::vector<std::pair<Operand, DType>> outputs = {};
+
+  size_t argument_bytes() const;  // beside the loop
+};
+int pack_of(const KernelBody& body);  // elements that a thread of the flat kernel computes
+
+class Kernel : NonCopyable {
+ public:
+  // The kernel that computes this. `name`: an identifier.
+  static const Kernel& of(const std::string& name, const KernelBody& body);
+
+  struct Functions {
+    const KernelFunction *host = nullptr, *flat = nullptr, *strided = nullptr;
+  };
+  // Compiled or loaded at first use. SourceError or UnsupportedOnContext if that fails.
+  const Functions& functions(Context c) const;
+
+  const std::string text, gpu_text;
+  const std::vector<DType> outputs;
+  const int pack;  // pack_of()
+  const int64_t grain;
+  Op op;
+
+ private:
+  Kernel(const std::string& name, const KernelBody& body, std::string host_text);
+  const Functions& build(Context c, std::atomic<const Functions*>& at) const;
+
+  mutable std::atomic<const Functions*> host_ = nullptr, gpu_[kMaxDevices] = {};
+};
+
+// What a call of a kernel needs beside tensors.
+struct KernelCall {
+  const Kernel* kernel;
+  Meta loop;
+  std::vector<unsigned char> rest;  // numbers and attributes
+};
+// Attributes of Kernel::op. Their owner keeps the call.
+struct KernelAttrs {
+  const KernelCall* call;
+};
+
+// The headers of the text for GPUs: formula_source() without the formulas' constants, which are for
+// the host. Each would be a variable of the device, which takes time to load.
+std::span<const SourceFile> gpu_headers();
+std::string text_of_kernel(const std::string& name, const KernelBody& body, bool gpu);
+
+}  // namespace locus::fusion

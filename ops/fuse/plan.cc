@@ -1,0 +1,320 @@
+#include <locus/ops/fuse/plan.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include <locus/core/base/layout.h>
+#include <locus/core/base/text.h>
+#include <locus/core/dtype.h>
+#include <locus/core/stream.h>
+#include <locus/ops/jit/element.h>
+#include <locus/ops/jit/parameters.h>
+
+namespace locus::fusion {
+namespace {
+
+using Kind = Value::Kind;
+
+constexpr size_t kMostLines = 400;
+constexpr size_t kMostBytes = 4096 - sizeof(jit::Loop);
+
+bool same_shape(const Meta& a, const Meta& b) {
+  return a.rank == b.rank && std::equal(a.shape, a.shape + a.rank, b.shape);
+}
+
+// The number as an element of dtype d, for the argument of a kernel.
+uint64_t bits_of(const Scalar& s, DType d) {
+  return dispatch(d, [&]<class T>(std::type_identity<T>) {
+    return jit::bits_of(convert<Compute<T>>(formula::number<T>(s)));
+  });
+}
+
+// The view, broadcast to the loop. Axes of length 1 have stride 0.
+View broadcast_to(const View& v, const Meta& loop) {
+  View wide = v;
+  wide.meta.rank = loop.rank;
+  for (int a = 0; a < loop.rank; ++a) {
+    const int own = a - (loop.rank - v.meta.rank);
+    wide.meta.shape[a] = loop.shape[a];
+    wide.stride[a] = own < 0 || v.meta.shape[own] == 1 ? 0 : v.stride[own];
+  }
+  return wide;
+}
+
+bool same_view(const View& a, const View& b) { return a.data == b.data && same_layout(a, b); }
+
+}  // namespace
+
+// Which values become tensors, and which kernel computes each.
+class Plan::Planner {
+ public:
+  Planner(Plan& plan, const std::string& name, const Graph& graph)
+      : plan_(plan),
+        name_(name),
+        values_(graph.values),
+        live_(values_.size()),
+        made_(values_.size()),
+        level_(values_.size()),
+        place_(values_.size(), -1) {
+    for (const Result& r : graph.results)
+      if (r.value >= 0) need(r.value);
+    // Operands come before what is computed from them.
+    for (size_t i = values_.size(); i-- > 0;)
+      if (live_[i]) need_operands(values_[i]);
+    for (size_t i = 0; i < values_.size(); ++i)
+      if (live_[i]) level_[i] = level_of(values_[i]);
+    for (size_t i = 0; i < values_.size() && values_[i].kind == Kind::input; ++i)
+      place_[i] = static_cast<int>(plan_.places_++);
+    plan_.inputs_ = plan_.places_;
+    const int last = level_.empty() ? 0 : *std::ranges::max_element(level_);
+    for (int level = 0; level <= last; ++level)
+      level % 2 == 0 ? add_kernels(level) : add_others(level);
+    for (const Result& r : graph.results)
+      plan_.results_.push_back(r.value < 0 ? Operand{-1, 0, {}, false} : operand(r.value, r.view));
+    find_last_uses();
+  }
+
+ private:
+  const Value& at(int i) const { return values_[static_cast<size_t>(i)]; }
+
+  // Value i is read from memory.
+  void need(int i) { live_[static_cast<size_t>(i)] = made_[static_cast<size_t>(i)] = true; }
+  // Whether the value is computed where it is read.
+  bool inlined(const Read& r) const {
+    return at(r.value).elementwise() && is_broadcast(r.view, at(r.value).view);
+  }
+  void need_operands(const Value& v) {
+    for (const Read& r : v.from) {
+      if (r.value < 0) continue;
+      if (v.kind == Kind::other || !inlined(r))
+        need(r.value);
+      else
+        live_[static_cast<size_t>(r.value)] = true;
+    }
+    // All results of a call come together.
+    if (v.kind != Kind::other) return;
+    const int first = static_cast<int>(&v - values_.data()) - v.number;
+    for (int k = first; k < static_cast<int>(values_.size()) && is_result(k, first); ++k) need(k);
+  }
+  bool is_result(int k, int first) const {
+    return at(k).kind == Kind::other && at(k).op == at(first).op && at(k).number == k - first;
+  }
+  // Kernels have even levels, other calls odd ones.
+  int level_of(const Value& v) const {
+    int level = v.kind == Kind::other ? 1 : 0;
+    for (const Read& r : v.from) {
+      if (r.value < 0 || at(r.value).kind == Kind::input) continue;
+      const int from = level_[static_cast<size_t>(r.value)];
+      const bool joins = v.elementwise() && inlined(r);
+      level = std::max(level, joins ? from : from + 1);
+    }
+    return level + (level % 2 == (v.elementwise() ? 1 : 0) && v.kind != Kind::input ? 1 : 0);
+  }
+
+  Operand operand(int value, const View& view) const {
+    const View& base = at(value).view;
+    return {place_[static_cast<size_t>(value)],
+            static_cast<const std::byte*>(view.data) - static_cast<const std::byte*>(base.data),
+            view, same_view(view, base)};
+  }
+
+  void add_others(int level) {
+    for (size_t i = 0; i < values_.size(); ++i) {
+      const Value& v = values_[i];
+      if (!live_[i] || v.kind != Kind::other || level_[i] != level || v.number != 0) continue;
+      Step step;
+      step.op = v.op;
+      step.attrs = v.attrs;
+      step.text = v.op->name;
+      for (const Read& r : v.from) step.in.push_back(operand(r.value, r.view));
+      const int first = static_cast<int>(i);
+      for (int k = first; k < static_cast<int>(values_.size()) && is_result(k, first); ++k)
+        step.out.push_back(place_[static_cast<size_t>(k)] = static_cast<int>(plan_.places_++));
+      plan_.steps_.push_back(std::move(step));
+    }
+  }
+
+  // One kernel for the values of each shape.
+  void add_kernels(int level) {
+    for (size_t i = 0; i < values_.size(); ++i) {
+      if (!waits(i, level)) continue;
+      std::vector<int> group;
+      for (size_t k = i; k < values_.size(); ++k)
+        if (waits(k, level) && same_shape(values_[k].view.meta, values_[i].view.meta))
+          group.push_back(static_cast<int>(k));
+      add_kernel(group);
+    }
+  }
+  bool waits(size_t i, int level) const {
+    return live_[i] && made_[i] && place_[i] < 0 && values_[i].elementwise() && level_[i] == level;
+  }
+
+  void add_kernel(const std::vector<int>& group) {
+    step_ = Step();
+    body_ = KernelBody();
+    rest_numbers_.clear();
+    attributes_.clear();
+    lines_.clear();
+    loop_ = at(group[0]).view.meta;
+    for (const int i : group) body_.outputs.emplace_back(line_of(i), at(i).view.meta.dtype);
+    const size_t arrays = body_.arrays.size() + body_.outputs.size();
+    if (arrays > jit::kMostOperands)
+      throw Unfused{text_of("a kernel reads and writes ", arrays, " tensors; at most ",
+                            jit::kMostOperands, " are fused")};
+    if (body_.argument_bytes() > kMostBytes)
+      throw Unfused{"a kernel has more numbers than fit into its arguments"};
+    for (const int i : group) {
+      place_[static_cast<size_t>(i)] = static_cast<int>(plan_.places_++);
+      step_.out.push_back(place_[static_cast<size_t>(i)]);
+      step_.out_views.push_back(at(i).view);
+    }
+    const Kernel& kernel = Kernel::of(name_, body_);
+    std::vector<unsigned char> rest(8 * rest_numbers_.size());
+    if (!rest.empty()) std::memcpy(rest.data(), rest_numbers_.data(), rest.size());
+    rest.insert(rest.end(), attributes_.begin(), attributes_.end());
+    step_.kernel = std::make_shared<const KernelCall>(KernelCall{&kernel, loop_, std::move(rest)});
+    step_.text = listed(body_.lines, [](const KernelBody::Line& l) {
+      return l.formula ? l.formula->type.substr(l.formula->type.rfind(':') + 1)
+                       : text_of("to ", locus::name(l.dtype));
+    });
+    if (body_.lines.empty()) step_.text = "fill";
+    plan_.steps_.push_back(std::move(step_));
+    ++plan_.kernels_;
+  }
+
+  // The line that computes elementwise value i in this kernel.
+  KernelBody::Operand line_of(int i) {
+    using From = KernelBody::Operand::Kind;
+    if (const auto found = lines_.find(i); found != lines_.end()) return found->second;
+    const Value& v = at(i);
+    if (v.kind == Kind::number) return lines_[i] = number(v.from[0]);
+    KernelBody::Line line;
+    line.dtype = v.view.meta.dtype;
+    for (const Read& r : v.from)
+      line.from.push_back(r.value < 0                           ? number(r)
+                          : inlined(r) && place_of(r.value) < 0 ? line_of(r.value)
+                                                                : array(r));
+    if (v.kind == Kind::cast && v.attrs.as<CopyAttrs>().dtype == v.from[0].dtype)
+      return lines_[i] = line.from[0];
+    if (v.kind == Kind::formula) {
+      line.formula = v.formula;
+      if (v.formula->bytes > 0) {
+        line.attributes = static_cast<int>(body_.attributes.size());
+        body_.attributes.push_back(v.formula);
+        const unsigned char* const bytes = v.attrs.bytes + v.formula->offset;
+        attributes_.insert(attributes_.end(), bytes, bytes + v.formula->bytes);
+      }
+    }
+    if (body_.lines.size() == kMostLines)
+      throw Unfused{text_of("a kernel has more than ", kMostLines, " formulas")};
+    body_.lines.push_back(std::move(line));
+    return lines_[i] = {From::line, static_cast<int>(body_.lines.size()) - 1};
+  }
+  int place_of(int value) const { return place_[static_cast<size_t>(value)]; }
+
+  KernelBody::Operand number(const Read& r) {
+    rest_numbers_.push_back(bits_of(r.number, r.dtype));
+    body_.numbers.push_back(r.dtype);
+    return {KernelBody::Operand::Kind::number, static_cast<int>(body_.numbers.size()) - 1};
+  }
+  KernelBody::Operand array(const Read& r) {
+    Operand o = operand(r.value, r.view);
+    const View wide = broadcast_to(o.view, loop_);
+    const View& base = at(r.value).view;
+    o.whole = o.bytes == 0 && same_layout(broadcast_to(base, loop_), wide) &&
+              same_shape(base.meta, loop_);
+    o.view = o.whole ? base : wide;
+    for (size_t k = 0; k < step_.in.size(); ++k)
+      if (step_.in[k].place == o.place && same_view(step_.in[k].view, o.view))
+        return {KernelBody::Operand::Kind::array, static_cast<int>(k)};
+    step_.in.push_back(o);
+    body_.arrays.push_back(r.dtype);
+    return {KernelBody::Operand::Kind::array, static_cast<int>(body_.arrays.size()) - 1};
+  }
+
+  void find_last_uses() {
+    std::set<int> later;
+    for (const Operand& r : plan_.results_) later.insert(r.place);
+    for (size_t i = plan_.steps_.size(); i-- > 0;) {
+      Step& step = plan_.steps_[i];
+      const auto use = [&](int place) {
+        if (place >= static_cast<int>(plan_.inputs_) && later.insert(place).second)
+          step.last.push_back(place);
+      };
+      for (const int place : step.out) use(place);
+      for (const Operand& o : step.in) use(o.place);
+    }
+  }
+
+  Plan& plan_;
+  const std::string& name_;
+  const std::vector<Value>& values_;
+  std::vector<bool> live_, made_;  // made: becomes a tensor
+  std::vector<int> level_, place_;
+  // Of the kernel that is being made.
+  Step step_;
+  KernelBody body_;
+  Meta loop_;
+  std::vector<uint64_t> rest_numbers_;
+  std::vector<unsigned char> attributes_;
+  std::map<int, KernelBody::Operand> lines_;
+};
+
+Plan::Plan(const std::string& name, const Graph& graph, Context c) : context_(c) {
+  const Planner planner(*this, name, graph);
+  for (const Step& s : steps_)
+    if (s.kernel) s.kernel->kernel->functions(c);
+}
+
+Tensor Plan::view_of(const Operand& o, const Tensors& places) {
+  const Tensor& whole = places[static_cast<size_t>(o.place)];
+  View view = o.view;
+  view.data = static_cast<std::byte*>(whole.impl().view.data) + o.bytes;
+  return alias(whole, view);
+}
+
+Tensors Plan::run(const Tensors& in) const {
+  Tensors places(in);
+  places.resize(places_);
+  Tensors views;
+  std::vector<Ref> refs;
+  const StreamView stream = current_stream(context_);
+  for (const Step& step : steps_) {
+    views.clear();
+    refs.clear();
+    views.reserve(step.in.size());  // none moves
+    for (const Operand& o : step.in) {
+      if (!o.whole) views.push_back(view_of(o, places));
+      refs.emplace_back(o.whole ? places[static_cast<size_t>(o.place)] : views.back());
+    }
+    Tensors out(step.out.size());
+    if (step.kernel) {
+      for (size_t k = 0; k < out.size(); ++k)
+        out[k] = make_tensor(context_, step.out_views[k], stream);
+      const KernelAttrs attrs{step.kernel.get()};
+      const AttrsOwner owner{step.kernel};
+      detail::invoke(step.kernel->kernel->op, refs, AttrsView::of(attrs, owner), &context_, out);
+    } else {
+      detail::invoke(*step.op, refs, step.attrs.view(), &context_, out);
+    }
+    for (size_t k = 0; k < out.size(); ++k)
+      places[static_cast<size_t>(step.out[k])] = std::move(out[k]);
+    for (const int place : step.last) places[static_cast<size_t>(place)] = Tensor();
+  }
+  Tensors results;
+  for (const Operand& r : results_) results.push_back(r.place < 0 ? Tensor() : view_of(r, places));
+  return results;
+}
+
+std::string Plan::text() const {
+  return listed(
+      steps_,
+      [](const Step& s) {
+        return s.kernel ? text_of("kernel (", s.text, ")") : text_of("op ", s.text, ", not fused");
+      },
+      "; ");
+}
+
+}  // namespace locus::fusion
