@@ -1,0 +1,96 @@
+// The text of fused kernels for GPUs compiles.
+#ifdef LOCUS_WITH_CUDA
+#include <nvrtc.h>
+
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <locus/core/dtype.h>
+#include <locus/ops/fuse/kernel.h>
+
+namespace locus::fusion {
+namespace {
+
+// The machine code of the text. Errors fail the test.
+std::string compile(const std::string& text) {
+  std::vector<const char*> names, texts;
+  for (const SourceFile& file : gpu_headers()) {
+    names.push_back(file.name);
+    texts.push_back(file.text);
+  }
+  nvrtcProgram handle;
+  EXPECT_EQ(nvrtcCreateProgram(&handle, text.c_str(), "program", int(names.size()), texts.data(),
+                               names.data()),
+            NVRTC_SUCCESS);
+  const char* options[] = {"--std=c++20", "--gpu-architecture=sm_90", "-default-device",
+                           "--fmad=false"};
+  const nvrtcResult result = nvrtcCompileProgram(handle, 4, options);
+  size_t size = 0;
+  nvrtcGetProgramLogSize(handle, &size);
+  std::string log(size, 0), code;
+  nvrtcGetProgramLog(handle, log.data());
+  EXPECT_EQ(result, NVRTC_SUCCESS) << log << text;
+  if (result == NVRTC_SUCCESS) {
+    nvrtcGetCUBINSize(handle, &size);
+    code.resize(size);
+    nvrtcGetCUBIN(handle, code.data());
+  }
+  nvrtcDestroyProgram(&handle);
+  return code;
+}
+
+// All formulas that take elements of d.
+KernelBody all_formulas(DType d) {
+  using Kind = KernelBody::Operand::Kind;
+  const KernelBody::Operand x{Kind::array, 0}, number{Kind::number, 0};
+  KernelBody body{.arrays = {d}, .numbers = {d}};
+  const auto add = [&](KernelBody::Line line) {
+    body.lines.push_back(std::move(line));
+    return KernelBody::Operand{Kind::line, static_cast<int>(body.lines.size()) - 1};
+  };
+  const auto mask = add({.dtype = bool_, .from = {x}});
+  for (const Op* op : all_ops()) {
+    const formula::Info* const info = formula::info_of(*op);
+    if (!info || !op->kernel(DeviceType::cpu, d)) continue;
+    KernelBody::Line line{.formula = info, .dtype = info->predicate ? bool_ : d};
+    for (int i = 0; i < info->arity; ++i) line.from.push_back(i == 1 ? number : x);
+    if (op->name == "where") line.from[0] = mask;
+    if (info->bytes > 0) {
+      line.attributes = static_cast<int>(body.attributes.size());
+      body.attributes.push_back(info);
+    }
+    const auto value = add(std::move(line));
+    if (body.outputs.size() < 20) body.outputs.emplace_back(value, body.lines.back().dtype);
+  }
+  for (const DType to : {f32, f16, bf16})
+    body.outputs.emplace_back(add({.dtype = to, .from = {x}}), to);
+  return body;
+}
+
+TEST(FuseText, CompilesEveryFormulaForEveryDType) {
+  for (const DType d : {f32, f64, f16, bf16, i32, i64, u8, i8, bool_}) {
+    const KernelBody body = all_formulas(d);
+    EXPECT_GT(body.lines.size(), is_floating(d) ? 80u : 15u) << name(d);
+    const std::string code = compile(text_of_kernel("all_of_them", body, true));
+    EXPECT_THAT(code, testing::AllOf(testing::HasSubstr("all_of_them_flat"),
+                                     testing::HasSubstr("all_of_them_strided")));
+  }
+}
+
+TEST(FuseText, OfAFewFormulasIsLittleCode) {
+  using Kind = KernelBody::Operand::Kind;
+  const auto info = [](const char* op) { return formula::info_of(get_op(op)); };
+  const KernelBody body{.arrays = {f32, f32},
+                        .lines = {{info("multiply"), f32, {{Kind::array, 0}, {Kind::array, 1}}},
+                                  {info("add"), f32, {{Kind::line, 0}, {Kind::array, 1}}}},
+                        .outputs = {{{Kind::line, 1}, f32}}};
+  const std::string code = compile(text_of_kernel("little", body, true));
+  EXPECT_LT(code.size(), 24u << 10);
+}
+
+}  // namespace
+}  // namespace locus::fusion
+#endif
