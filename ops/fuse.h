@@ -184,7 +184,8 @@ auto fuse(F f, std::string name = "fused", Caller from = Caller::here()) {
 //   - reads a tensor that is not an argument, or writes one that it did not make;
 //   - returns an argument or a view of one, or keeps a tensor of its own elsewhere;
 //   - has arguments on several contexts, none at all, or empty ones;
-//   - needs a gradient and calls other ops than elementwise ones, or needs one in an amp::Scope.
+//   - needs a gradient and calls other ops than elementwise ones, or needs one in an amp::Scope;
+//   - cannot be compiled: the context has no compiler.
 // A trace runs the function's host code once more than the calls do.
 //
 // What is fused:

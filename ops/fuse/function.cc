@@ -165,10 +165,8 @@ void Traces::make(Signature& s, const Body& body, const Tensors& in, bool record
     return;
   } catch (const Unfused& unfused) {
     s.why = unfused.why;
-  } catch (const CaptureError& error) {
-    s.why = error.what();
   } catch (const std::exception& error) {
-    s.why = text_of("its trace threw: ", error.what());
+    s.why = error.what();
   }
   s.plan = nullptr;
 }
@@ -179,7 +177,15 @@ void Traces::trace(Signature& s, const Body& body, const Tensors& in, bool recor
   capture::CallTrace trace(c);
   Tensors given, out;
   for (const Tensor& t : in) given.push_back(as_given(t, record && needs_grad(t.impl())));
-  out = body.run(given);
+  try {
+    out = body.run(given);
+  } catch (const CaptureError&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw Unfused{text_of("its trace threw: ", error.what())};
+  } catch (...) {
+    throw Unfused{"its trace threw"};
+  }
   trace.end();
   if (!trace.refused().empty()) throw Unfused{trace.refused()};
   Graph graph = Graph::of(trace, given, out, gradients_);
