@@ -1,4 +1,5 @@
 // Random functions, fused and not: results and gradients have the same bits.
+#include <cmath>
 #include <cstdlib>
 #include <random>
 #include <sstream>
@@ -109,7 +110,7 @@ class RandomFunction {
       case 11:
         return s.number - number(a);
       case 12:
-        return number(a) + static_cast<int>(s.number);
+        return number(a) + static_cast<int>(std::abs(s.number));
       case 13:
         return abs(a);
       case 14:

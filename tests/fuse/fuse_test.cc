@@ -18,6 +18,8 @@
 
 #include "tests/fuse/same.h"
 #include "tests/support/contexts.h"
+#include "tests/support/folder.h"
+#include "tests/support/variable.h"
 
 namespace locus {
 namespace {
@@ -150,11 +152,39 @@ TEST(Fuse, SpecialValuesKeepTheirBits) {
 }
 
 TEST(Fuse, OneCodeServesAllShapesAndNumbers) {
-  const Fused f = fuse([](const Tensor& x, float a) { return leaky_relu(x, a) * a + 1; });
-  for (int n : {1, 3, 1000})
-    for (float a : {.5f, .25f})
-      expect_same(f(arange(n) - 1, a), leaky_relu(arange(n) - 1, a) * a + 1);
-  EXPECT_EQ(f.stats().traces, 6u);
+  const test::Folder cache;
+  const test::Variable elsewhere("LOCUS_KERNEL_CACHE", cache.path);
+  const auto plain = [](const Tensor& x, float a) { return leaky_relu(x, a) * a + 1; };
+  const Fused f = fuse(plain, "of_any_shape");
+  f(arange(4), .1f);
+  const test::Variable none("LOCUS_CXX", "/no/compiler");
+  for (const Shape& shape : {Shape{1}, Shape{3, 5}, Shape{1000}, Shape{2, 1, 3}})
+    for (const float a : {.5f, .25f}) {
+      const Tensor x = uniform(-1, 1, shape);
+      expect_same(f(x, a), plain(x, a));
+      EXPECT_EQ(f.stats().kernels, 1u);
+    }
+  EXPECT_EQ(f.stats().traces, 9u);
+  if (test::emulated_gpus() || num_gpus() == 0) {
+    const Fused other = fuse(plain, "needs_a_compiler");
+    expect_same(other(arange(4), 2), plain(arange(4), 2));
+    EXPECT_THAT(other.describe(), HasSubstr("not fused: needs_a_compiler: cpu(0) compiles"));
+  }
+}
+
+TEST(Fuse, BatchNormOfGivenMomentsIsOneKernel) {
+  for (const Context c : kernel_contexts()) {
+    const auto plain = [](const Tensor& x, const Tensor& mean, const Tensor& var,
+                          const Tensor& gamma, const Tensor& beta) {
+      return (x - mean) / sqrt(var + 1e-5) * gamma + beta;
+    };
+    const Fused f = fuse(plain, "batch_norm");
+    const auto channels = [&](double low) { return uniform(low, 2, {1, 64, 1, 1}, c); };
+    const Tensor x = uniform(-3, 3, {8, 64, 11, 11}, c), mean = channels(-2), var = channels(.1),
+                 gamma = channels(-2), beta = channels(-2);
+    expect_same(f(x, mean, var, gamma, beta), plain(x, mean, var, gamma, beta));
+    EXPECT_EQ(f.stats().kernels, 1u);
+  }
 }
 
 TEST(Fuse, WritesToOwnTensorsAreFused) {
