@@ -21,6 +21,7 @@ void add_convolution();  // bench_convolution.cc
 void add_dnn();          // bench_dnn.cc
 void add_eager();        // bench_eager.cc
 void add_exercises();    // bench_exercises.cc
+void add_fuse();         // bench_fuse.cc
 void add_index();        // bench_index.cc
 void add_kernels();      // bench_user_kernels.cc
 void add_matmul();       // bench_matmul.cc

@@ -45,6 +45,7 @@ int main(int argc, char** argv) {
   locus::bench::add_dnn();
   locus::bench::add_eager();
   locus::bench::add_exercises();
+  locus::bench::add_fuse();
   locus::bench::add_index();
   locus::bench::add_kernels();
   locus::bench::add_matmul();
