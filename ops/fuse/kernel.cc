@@ -105,6 +105,19 @@ size_t KernelBody::argument_bytes() const {
   return bytes;
 }
 
+DType KernelBody::dtype_of(const Operand& o) const {
+  const auto at = static_cast<size_t>(o.index);
+  return o.kind == Operand::Kind::array    ? arrays[at]
+         : o.kind == Operand::Kind::number ? numbers[at]
+                                           : lines[at].dtype;
+}
+
+bool KernelBody::truncates() const {
+  return std::ranges::any_of(lines, [&](const Line& l) {
+    return !l.formula && !is_floating(l.dtype) && is_floating(dtype_of(l.from[0]));
+  });
+}
+
 const Kernel& Kernel::of(const std::string& name, const KernelBody& body) {
   struct All {
     Mutex mutex;
@@ -121,6 +134,7 @@ const Kernel& Kernel::of(const std::string& name, const KernelBody& body) {
 Kernel::Kernel(const std::string& name, const KernelBody& body, std::string host_text)
     : text(std::move(host_text)),
       gpu_text(text_of_kernel(name, body, true)),
+      truncates(body.truncates()),
       outputs(outputs_of(body)),
       pack(pack_of(body)),
       grain(grain_of(body)) {
@@ -155,6 +169,8 @@ const Kernel::Functions& Kernel::build(Context c, std::atomic<const Functions*>&
                        // wrap.
                        .options = {gpu ? "-default-device" : "-fwrapv"},
                        .headers = gpu ? gpu_headers() : formula_source()};
+  // Without it g++ 12 makes trunc(-0.5f), which is -0, of float(int(-0.5f)), which is 0.
+  if (!gpu && truncates) source.options.emplace_back("-ftrapping-math");
   if (gpu)
     source.functions = {flat, strided};
   else

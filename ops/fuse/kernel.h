@@ -36,6 +36,8 @@ struct KernelBody {
   std::vector<std::pair<Operand, DType>> outputs = {};
 
   size_t argument_bytes() const;  // beside the loop
+  DType dtype_of(const Operand& o) const;
+  bool truncates() const;  // casts floating values to integers
 };
 int pack_of(const KernelBody& body);  // elements that a thread of the flat kernel computes
 
@@ -51,6 +53,7 @@ class Kernel : NonCopyable {
   const Functions& functions(Context c) const;
 
   const std::string text, gpu_text;
+  const bool truncates;
   const std::vector<DType> outputs;
   const int pack;  // pack_of()
   const int64_t grain;

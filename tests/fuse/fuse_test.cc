@@ -151,6 +151,17 @@ TEST(Fuse, SpecialValuesKeepTheirBits) {
   }
 }
 
+TEST(Fuse, CastsToIntegersAndBackLoseTheSignOfZero) {
+  const auto plain = [](const Tensor& x) { return x.astype(i32).astype(x.dtype()) * -1; };
+  const Fused f = fuse(plain);
+  for (const Context c : kernel_contexts())
+    for (const DType d : {f32, f64, f16})
+      for (const int n : {3, 100}) {
+        const Tensor x = uniform(-.9, .9, {n}, c).astype(d);
+        expect_same(f(x), plain(x));
+      }
+}
+
 TEST(Fuse, OneCodeServesAllShapesAndNumbers) {
   const test::Folder cache;
   const test::Variable elsewhere("LOCUS_KERNEL_CACHE", cache.path);
