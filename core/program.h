@@ -82,8 +82,9 @@ class KernelFunction : NonCopyable {
   virtual const KernelAttributes& attributes() const;
   // How many blocks of this shape the GPU runs at a time.
   virtual int64_t blocks_at_a_time(const LaunchShape& shape) const;
-  // n zeros on the stream's GPU, for the blocks of one launch to count in. Each launch leaves them
-  // zero. Call it in the same kernel function. Throws Error on host contexts.
+  // n <= kMostCounters zeros on the stream's GPU, for the blocks of one launch to count in. The
+  // launch leaves them zero. Call it in the kernel function that launches. Throws Error on host
+  // contexts.
   static constexpr int kMostCounters = 8192;
   virtual unsigned* counters(StreamView s, int n) const;
 
