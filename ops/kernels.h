@@ -74,9 +74,9 @@ class ElementwiseKernel {
   // parameters are. Its inputs may be an input (x) or an output (z) of this kernel, and the
   // gradient of an output (dz). Its outputs are gradients of inputs (dx).
   //
-  //   const ElementwiseKernel gradient("T x, T dz", "T dx", "dx = 2 * x * dz;", "square_gradient");
-  //   auto square = ElementwiseKernel("T x", "T z", "z = x * x;",
-  //   "square").differentiable(gradient);
+  //   const ElementwiseKernel gradient("T x, T dz", "T dx", "dx = 2 * x * dz;", "of_square");
+  //   const auto square = ElementwiseKernel("T x", "T z", "z = x * x;", "square")
+  //                           .differentiable(gradient);
   //
   // Gradients of inputs that were broadcast are summed. For gradients of gradients, `gradient` is
   // differentiable, too. Throws ValueError if a name does not match.
