@@ -13,11 +13,11 @@ using test::compile_for_gpu;
 
 TEST(ReductionText, CompilesForEveryDType) {
   for (const char* identity : {"0", ""}) {
-    const ReductionDefinition& d = ReductionDefinition::of(
+    const ReductionDefinition* const d = &ReductionDefinition::of(
         "T x, T y, raw T w, int64 k", "T z, U m",
         {"x * y + w[i] + k", "a + b", "z = a + w[0]; m = a / n", identity}, "weighted", {});
     for (DType t : {f32, f64, f16, bf16, i32, i64, u8, i8, bool_}) {
-      const std::string code = compile_for_gpu(d, {t, t, t, i64, t, f32}, 0b1000);
+      const std::string code = compile_for_gpu(*d, {t, t, t, i64, t, f32}, 0b1000);
       EXPECT_LT(code.size(), 64u << 10) << name(t);
       EXPECT_THAT(code, testing::HasSubstr("weighted_reduce"));
     }
