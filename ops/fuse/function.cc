@@ -346,7 +346,7 @@ Tensors Function::call(const Body& body, const Tensors& in, const std::vector<ui
 }
 
 std::shared_ptr<Function> make(std::string name, Caller from) try {
-  jit::check_kernel_name(name);
+  jit::check_kernel_name("fuse", name);
   return std::make_shared<Function>(std::move(name));
 } catch (const Error&) {
   rethrow_at(from);
