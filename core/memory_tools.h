@@ -154,8 +154,9 @@ std::string memory_summary(Context c);
 // - A function of the program that calls invoke() has no line of its own. Its blocks count at the
 //   line that called the library before, or at "(line not known)".
 // - A device from outside that has an allocator of its own reports no events.
-// - Red zones cost 1 KiB a block and two copies to the host. They find writes at most 512 bytes
-//   outside of a block, except writes of the pattern. A damaged block is reported once.
+// - Red zones cost 1 KiB a block, which MemoryStats counts, and two copies to the host. They find
+//   writes at most 512 bytes outside of a block, except writes of the pattern. A damaged block is
+//   reported once.
 // - The guard bytes of a freed block are read in the order of its stream, after all work on it.
 // - Damage that no call has thrown is printed on stderr when the program ends. Memory of a real GPU
 //   is no longer read then: call wait_all() before.
