@@ -1,9 +1,9 @@
 #include <locus/core/tensor.h>
 
 #include <locus/core/base/recording_hooks.h>
+#include <locus/core/base/tracing.h>
 #include <locus/core/error.h>
 #include <locus/core/memory/storage.h>
-#include <locus/core/replay/traced_calls.h>
 #include <locus/core/stream.h>
 
 namespace locus {

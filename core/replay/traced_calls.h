@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include <locus/core/base/tracing.h>
 #include <locus/core/memory/storage.h>
 #include <locus/core/noncopyable.h>
 #include <locus/core/op.h>
@@ -53,9 +54,5 @@ class CallTrace : NonCopyable {
  private:
   std::unique_ptr<Recording> recording_;
 };
-
-bool tracing();  // in this thread
-// Throws CaptureError while tracing: `what` reads values.
-void refuse_values(const std::string& what);
 
 }  // namespace locus::capture
