@@ -194,13 +194,16 @@ auto fuse(F f, std::string name = "fused", Caller from = Caller::here()) {
 //     shapes are made by different kernels.
 //   - Other ops, such as sum, stay calls of their own between kernels.
 //
-// Gradients: under autograd::Record a call is one node. backward() runs a fused function of the
-// arguments and the results' gradients, which computes the function again. Sums over axes along
-// which an argument was broadcast stay ops of their own. A gradient with terms inside and outside
-// of the function may be summed in another order. Error for a gradient with create_graph: call the
-// function without fuse() for that.
+// Gradients:
+//   - Under autograd::Record a call is one node, which keeps the arguments. backward() runs a fused
+//     function of the arguments and the results' gradients, which computes the function again.
+//   - Sums over axes along which an argument was broadcast stay ops of their own.
+//   - A gradient with terms inside and outside of the function may be summed in another order.
+//   - Error for a gradient with create_graph: call the function without fuse() for that.
 //
-// Inside Capture and Compiled, the kernels are recorded. A fused function inside a traced one is
-// traced as a part of it. With LOCUS_CHECK=nan (nan_check.h) the function runs as it is.
+// Elsewhere:
+//   - Inside Capture and Compiled, the kernels are recorded.
+//   - A fused function inside a traced one is traced as a part of it.
+//   - With LOCUS_CHECK=nan (nan_check.h) the function runs as it is.
 
 }  // namespace locus
