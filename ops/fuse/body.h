@@ -15,9 +15,23 @@ template <class T>
 using Wide = Compute<T>;
 #endif
 
+// v rounded to f16, in few steps without branches, of which compilers make vector code. NaN stays
+// NaN. Adding 2^13 times the power of two below v, at least 2^-14, rounds to f16's last bit.
+LOCUS_HD float rounded_to_half(float v) {
+  const uint32_t bits = float_bits(v), sign = bits & 0x80000000u, a = bits ^ sign;
+  uint32_t power = a & 0x7f800000u;
+  power = power < 0x38800000u ? 0x38800000u : power;
+  power = power > 0x47800000u ? 0x47800000u : power;  // 2^16 and above are infinite
+  const float shifter = bits_float(power + (13u << 23)), r = (bits_float(a) + shifter) - shifter;
+  return bits_float(float_bits(r > 65504.0f ? m::infinity(r) : r) | sign);
+}
+
 // v after a store as T and a load.
 template <class T, class V>
 LOCUS_HD Compute<T> stored(V v) {
+#ifndef __CUDACC__
+  if constexpr (kSame<T, Half> && kSame<V, float>) return rounded_to_half(v);
+#endif
   return convert<Compute<T>>(convert<T>(v));
 }
 
