@@ -38,9 +38,10 @@ class ElementwiseKernel {
   // or one letter. All operands of a letter have one dtype; nothing is promoted. A `raw` operand is
   // not broadcast: the body reads w[i], w.size(), w.shape() and w.strides().
   //
-  // `body` may use the parameters, i (the element's number in row-major order), n (the number of
-  // elements), _ind.get() (the index along each axis) and _ind.size(). In the body, f16 and bf16
-  // elements are floats. Throws ValueError if a list or a name is wrong.
+  // `body` is statements; the last ; may be missing. It may use the parameters, i (the element's
+  // number in row-major order), n (the number of elements), _ind.get() (the index along each axis)
+  // and _ind.size(). In the body, f16 and bf16 elements are floats. Throws ValueError if a list or a
+  // name is wrong.
   ElementwiseKernel(std::string in, std::string out, std::string body, std::string name,
                     const KernelOptions& options = {}, Caller = Caller::here());
   // PyCUDA's form: "const int *x, int *y, float a". Parameters are pointers to row-major tensors of

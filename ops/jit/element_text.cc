@@ -31,7 +31,7 @@ class Writer : TextWriter {
     if (e_.indexed) list += ", const jit::Index& _ind";
     for (size_t k = 0; k < d_.parameters.size(); ++k)
       list += text_of(", _t", k, " ", d_.parameters[k].name);
-    line("LOCUS_HD void _body(", list, ") {\n", quoted("", e_.body), "\n}");
+    line("LOCUS_HD void _body(", list, ") {\n", quoted("", e_.body), "\n;}");
     line("struct _Args {\n  jit::Loop loop;");
     if (arrays_ > 0) line("  jit::Array array[", arrays_, "];");
     rest_of_args();
