@@ -37,6 +37,16 @@ TEST(ElementwiseKernel, ComputesOnEveryContext) {
   EXPECT_EQ(sqdiff.name(), "sqdiff");
 }
 
+TEST(ElementwiseKernel, TheLastSemicolonMayBeMissing) {
+  for (Context c : contexts()) {
+    const Tensor x = array({1, 2}, {c, i32}), y = zeros({2}, {c, i32});
+    const ElementwiseKernel next("T x", "T y", "y = x + 1  // no semicolon", "next");
+    EXPECT_THAT(values(next(x)), ElementsAre(2, 3));
+    ElementwiseKernel("const int *x, int *y", "y[i] = x[i] + 1", "plus_one")(x, y);
+    EXPECT_THAT(values(y), ElementsAre(2, 3));
+  }
+}
+
 // CuPy: test_userkernel, test_manual_indexing.
 TEST(ElementwiseKernel, RawOperandsAreIndexedByTheBody) {
   const ElementwiseKernel plain("T x, T y", "T z", "z = x + y;", "plain");
