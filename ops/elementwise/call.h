@@ -287,7 +287,6 @@ void define_one() {
     op.no_gradient("the result is a truth value");
   else
     op.template gradient<&gradient<F>>(kept);
-  formula::set_info(op, info_of<F>());
 }
 
 }  // namespace detail
@@ -295,6 +294,12 @@ void define_one() {
 template <class... F>
 void define(formula::List<F...>) {
   (detail::define_one<F>(), ...);
+}
+// For formulas whose text is in formula_source(): generated code may compute them.
+template <class... F>
+void define_with_text(formula::List<F...> list) {
+  define(list);
+  (formula::set_info(*find_op(F::name), detail::info_of<F>()), ...);
 }
 
 template <class F>

@@ -88,6 +88,6 @@ Samples samples_where(Context c, DType d) {
 
 }  // namespace detail
 
-void register_compare() { define(formula::CompareOps()); }
+void register_compare() { define_with_text(formula::CompareOps()); }
 
 }  // namespace locus

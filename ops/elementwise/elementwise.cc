@@ -114,6 +114,6 @@ Tensor& operator*=(Tensor& x, const Operand& y) {
 Tensor& operator/=(Tensor& x, const Operand& y) { return detail::in_place<formula::Divide>(x, y); }
 Tensor& operator%=(Tensor& x, const Operand& y) { return detail::in_place<formula::Mod>(x, y); }
 
-void register_elementwise() { define(formula::BinaryOps()); }
+void register_elementwise() { define_with_text(formula::BinaryOps()); }
 
 }  // namespace locus

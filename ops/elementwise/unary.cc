@@ -13,8 +13,8 @@
 namespace locus {
 
 void register_unary() {
-  define(formula::UnaryOps());
-  define(formula::ActivationOps() + formula::TrigonometricOps());
+  define_with_text(formula::UnaryOps());
+  define_with_text(formula::ActivationOps() + formula::TrigonometricOps());
 }
 
 }  // namespace locus
