@@ -5,6 +5,7 @@
 #include <locus/core/error.h>
 #include <locus/ops/create.h>
 #include <locus/ops/forms_cpu.h>
+#include <locus/ops/fuse.h>
 #include "tests/references/reference.h"
 #include "tests/support/contexts.h"
 #include "tests/support/expect_line.h"
@@ -19,7 +20,7 @@ using testing::HasSubstr;
 const bool defined = [] {
   define_ops(OwnOps());
 #ifdef LOCUS_WITH_CUDA
-  if (num_gpus() > 0) add_own_cuda_kernels();
+  add_own_cuda_kernels();
 #endif
   return true;
 }();
@@ -94,6 +95,12 @@ TEST(Forms, AreRecordedAndReplayed) {
       EXPECT_THAT(values(f({full({3}, -k, c)})[0]), ElementsAre(3 * std::abs(1 - 2 * k)));
     EXPECT_EQ(f.recorded(), 1);
   }
+}
+
+TEST(Forms, AreCallsOfTheirOwnInAFusedFunction) {
+  const auto f = fuse([](const Tensor& x) { return call(Leak{{}, 0.5}, x + 1) * 2; }, "with_leak");
+  EXPECT_THAT(values(f(array({-3.F, 1.F}))), ElementsAre(-2, 4));
+  EXPECT_THAT(f.describe(), HasSubstr("kernel (Add); op test_leak, not fused; kernel (Multiply)"));
 }
 
 TEST(Forms, RefuseWhatBuiltInOpsRefuse) {
