@@ -34,7 +34,7 @@ struct ProgramSource {
   std::string name = {};  // in errors: "sqdiff"
   std::string text = {};
   std::vector<std::string> functions = {};   // to find: extern "C", on GPUs also __global__
-  std::vector<std::string> options = {};     // more of the context's compiler
+  std::vector<std::string> options = {};     // added to the compiler's
   std::span<const SourceFile> headers = {};  // that the text may include; of static lifetime
   bool contract = false;                     // a * b + c may be rounded once
   // On real GPUs: more names that find() and global() know, of template instances and of names that

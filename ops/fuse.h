@@ -3,8 +3,8 @@
 //   Fused f = fuse([](const Tensor& x, const Tensor& y) { return x * y + exp(x); }, "mul_exp");
 //   const Tensor z = f(x, y);  // one launch; the bits of x * y + exp(x)
 //
-// The first call with arguments of new dtypes or layouts traces the function: its ops are noted and
-// do not run. The kernel is compiled as kernels of ops/kernels.h are; equal functions of other
+// The first call with new dtypes, shapes, layouts or numbers traces the function: its ops are noted
+// and do not run. The kernel is compiled as kernels of ops/kernels.h are; equal functions of other
 // shapes share its code. Gradients are fused, too. A function that cannot be traced runs as it is;
 // describe() says why. A Fused is a handle. Copies share traces and code. Threads: any.
 #pragma once
@@ -176,23 +176,28 @@ auto fuse(F f, std::string name = "fused", Caller from = Caller::here()) {
 //   - each tensor's dtype, shape, strides and context, and which tensors share memory;
 //   - each number's value, and the lengths of lists;
 //   - training mode, autograd recording and which tensors need a gradient, amp's dtype.
-// The 256 signatures that came last are kept. The text of a kernel has neither shapes nor numbers.
+// The 256 newest signatures are kept. The text of a kernel has neither shapes nor numbers.
 // All else that the host computes is frozen in a trace, such as numbers that the function captured.
 //
 // The function runs as it is, and describe() has the reason, if it
 //   - reads values on the host, for example to branch, or draws random numbers;
-//   - reads a tensor that is not an argument, or writes one that it did not make;
+//   - reads a tensor that is not an argument, or one that no op has written;
+//   - writes a tensor that it did not make, or a part of one, or calls an op that works in place;
+//   - calls a RawKernel or parallel_for, or throws;
 //   - returns an argument or a view of one, or keeps a tensor of its own elsewhere;
-//   - has arguments on several contexts, none at all, or empty ones;
+//   - has arguments on several contexts, on cpu_pinned, or without elements;
+//   - needs a kernel of more than 24 tensors or 400 formulas;
 //   - needs a gradient and calls other ops than elementwise ones, or needs one in an amp::Scope;
 //   - cannot be compiled: the context has no compiler.
-// A trace runs the function's host code once more than the calls do.
+// The C++ code of a fused function runs only in traces. That of another function runs twice in its
+// first call. describe() does not list calls without tensors or with undefined ones, calls inside
+// of a trace, and calls with LOCUS_CHECK=nan.
 //
 // What is fused:
 //   - Elementwise ops, fill, casts and copies. Results in f16 and bf16 are rounded after each op.
 //   - An op whose result is read transposed, sliced or reshaped ends a kernel. Results of different
 //     shapes are made by different kernels.
-//   - Other ops, such as sum, stay calls of their own between kernels.
+//   - Other ops, such as sum, and kernels of one's own stay calls of their own between kernels.
 //
 // Gradients:
 //   - Under autograd::Record a call is one node, which keeps the arguments. backward() runs a fused

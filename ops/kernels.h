@@ -36,16 +36,17 @@ class ElementwiseKernel {
  public:
   // `in` and `out` list parameters: "[raw] TYPE NAME, ...". TYPE is a dtype (f32, float32, float)
   // or one letter. All operands of a letter have one dtype; nothing is promoted. A `raw` operand is
-  // not broadcast: the body reads w[i], w.size(), w.shape() and w.strides().
+  // not broadcast: the body reads w[i], w.size(), w.shape() and w.strides(), which counts elements.
   //
   // `body` is statements; the last ; may be missing. It may use the parameters, i (the element's
   // number in row-major order), n (the number of elements), _ind.get() (the index along each axis)
-  // and _ind.size(). In the body, f16 and bf16 elements are floats. Throws ValueError if a list or a
-  // name is wrong.
+  // and _ind.size(). In the body, f16 and bf16 elements are floats. Throws ValueError if a list or
+  // a name is wrong.
   ElementwiseKernel(std::string in, std::string out, std::string body, std::string name,
                     const KernelOptions& options = {}, Caller = Caller::here());
   // PyCUDA's form: "const int *x, int *y, float a". Parameters are pointers to row-major tensors of
-  // one size, and numbers. operator() returns an empty Tensor, run() no tensors.
+  // one size, and numbers. Pointers without const count as written. KernelCall::size: computes the
+  // first elements only. operator() returns an empty Tensor, run() no tensors.
   ElementwiseKernel(std::string pointers, std::string body, std::string name,
                     const KernelOptions& options = {}, Caller = Caller::here());
 
@@ -97,29 +98,44 @@ class ElementwiseKernel {
 
 // --- Details ---
 
-// The dtype of a letter is that of given outputs, else of input tensors, else of numbers: f32, i64
-// or bool.
-// The loop's shape is that of all tensors that are not raw, outputs included, broadcast. Without
-// such tensors, KernelCall::size is the number of elements.
+// Types and shapes:
+//   - The dtype of a letter is that of given outputs, else of input tensors, else of numbers: f32,
+//     i64 or bool.
+//   - The loop's shape is that of all tensors that are not raw, outputs included, broadcast.
+//     Without such tensors, KernelCall::size is the number of elements.
+//   - Numbers are converted as casts convert them: 2.5 becomes 2 for i32, integers wrap.
+//   - If the body sets an output only sometimes, its other elements keep their values. In a new
+//     output these are undefined numbers, or true or false.
+//   - If the body uses neither i nor _ind, and no output is raw, new outputs have the layout of the
+//     inputs; otherwise they are row-major.
+//
 // Errors of a call, before anything is written:
 //   - ValueError: a wrong number of operands; a size that is missing, or given although a tensor
-//     decides it; a number for a raw parameter or an output; a raw output that is not given.
+//     decides it; a number for a raw parameter or an output; a raw output that is not given;
+//     outputs that overlap.
+//   - EmptyTensor: an operand is undefined.
 //   - ShapeError: operands do not broadcast; a given output has another shape than the loop.
 //   - DTypeError: a letter has two dtypes or none; a tensor has not the parameter's dtype.
 //   - ContextMismatch: operands on different contexts.
 //   - SourceError: the body does not compile. The text has the compiler's messages with the lines
 //     of the body.
 //   - UnsupportedOnContext: the context has no compiler.
-// Numbers are converted as casts convert them: integers wrap.
-// If the body sets an output only sometimes, its other elements keep their values. In a new output
-// these are undefined numbers, or true or false.
-// If the body uses neither i nor _ind, and no output is raw, new outputs have the layout of the
-// inputs; otherwise they are row-major.
+//   - Error: while autograd records, a given output or an input beside it needs a gradient.
+//
+// Code:
+//   - The compiler may round a * b + c once, which the ops never do. Options forbid this:
+//     -fmad=false, -ffp-contract=off.
+//   - It is not kept on disk if the preamble includes files by quoted names, or if an option names
+//     a folder or a file. NVRTC has CUDA's headers, and none of C++.
+//   - Elements of raw f16 and bf16 operands have no address, so atomics cannot take them.
+//   - A recording keeps the numbers and the sizes of the call. There, a given output counts as
+//     read, too: fill it first.
+//
 // Gradients:
 //   - Without differentiable(), a kernel has none. Integer, bool and raw inputs and numbers have
 //     none.
 //   - If an input needs a gradient that the gradient kernel does not compute, backward throws
-//   Error.
+//     Error.
 //   - Kernels with raw outputs or pointers cannot be differentiable.
 
 }  // namespace locus

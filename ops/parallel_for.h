@@ -8,8 +8,8 @@
 //
 // The tensors' context decides where the function runs. On a GPU, nvcc must compile the user's
 // file: a .cu file, with --extended-lambda. On cpu and emulated contexts, any C++ compiler will do.
-// The call returns at once, as ops do. Threads: any. n calls of the function run in any order and
-// at the same time.
+// On a GPU the call returns at once; on cpu, when the loop is done. Threads: any. n calls of the
+// function run in any order and at the same time.
 #pragma once
 
 #include <cstdint>
@@ -138,7 +138,8 @@ struct Loop {
 }  // namespace detail
 
 // Calls f(i, pointers...) for i = 0 to n - 1. `tensors` are at least one Writes<T>, and any number
-// of Writes<T> and Reads<T>. f gets their pointers in this order, and stays inside of the tensors.
+// of Writes<T> and Reads<T>. f gets their pointers in this order. n is not checked against sizes: f
+// must not access elements outside of the tensors.
 //
 // Before anything runs, the call throws EmptyTensor; DTypeError if T is not a tensor's dtype;
 // ShapeError if a written tensor is not row-major; ContextMismatch; ValueError if n < 0 or if
@@ -165,9 +166,10 @@ void parallel_for(int64_t n, const F& f, const T&... tensors) {
 // - An exception that f throws: on cpu, the call throws it. On an emulated GPU, a later wait does.
 //   Elements that ran before it stay written.
 // - Nothing is differentiated. Under autograd::Record, tensors in the graph are refused.
-// - A recording (capture.h) keeps f with the numbers that it captured.
+// - A recording (capture.h) keeps f with the numbers that it captured. There, a written tensor
+//   counts as read, too: fill it first.
 // - Two tensors may share memory if only one is written. Then f must not read what another i
-// writes.
+//   writes.
 // - nvcc calls a lambda through a pointer on the host. A struct with `LOCUS_HD void operator()(...)
 //   const` is faster there, and works without --extended-lambda.
 // - parallel_for(n, grain, body) of devices/cpu.h is another function, for CPU kernels.

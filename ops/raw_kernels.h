@@ -160,8 +160,8 @@ class RawModule {
   // to const is only read. "*" is a pointer to any type, "?" any argument.
   RawKernel get(std::string name, std::string signature = {}, Caller = Caller::here()) const;
 
-  // Copies a tensor's bytes, from any context, to a __constant__ or __device__ variable on context
-  // c, or back. Both wait for all work on c before and after the copy.
+  // Copy a tensor's bytes, from any context, to a __constant__ or __device__ variable on context c,
+  // or back. Both wait for all work on c, and then for the copy.
   void set_global(Context c, const std::string& name, const Tensor& values,
                   Caller = Caller::here()) const;
   Tensor get_global(Context c, const std::string& name, DType dtype, const Shape& shape = {},

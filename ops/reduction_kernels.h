@@ -11,14 +11,14 @@
 
 namespace locus {
 
-// Joins elements of its inputs, which broadcast, along any axes.
+// Combines elements of its inputs, which broadcast, along any axes.
 class ReductionKernel {
  public:
-  // `map` is an expression of the inputs, i (the element's number among those that an output joins,
-  // in row-major order) and n (how many these are). `reduce` is an expression of a and b, two
-  // mapped or joined values. It must be associative and commutative. `post_map` sets the outputs
-  // from a, the join of all; it has n, raw inputs and numbers, too. `identity` is an expression, or
-  // "": then a reduction of no elements throws. Throws ValueError for a wrong list, name or text.
+  // `map` is an expression of the inputs, i (the element's number among those of an output, in
+  // row-major order) and n (how many these are). `reduce` combines two values, a and b. It must be
+  // associative and commutative. `post_map` sets the outputs from a, the combined value; it has n,
+  // raw inputs and numbers, too. `identity` is an expression, or "": then a reduction of no
+  // elements throws. Throws ValueError for a wrong list, name or text.
   ReductionKernel(std::string in, std::string out, std::string map, std::string reduce,
                   std::string post_map, std::string identity, std::string name,
                   const KernelOptions& options = {}, Caller = Caller::here());
@@ -39,7 +39,8 @@ class ReductionKernel {
             const ReduceOptions& = {}, Caller = Caller::here()) const;
 
   // This kernel with a gradient, as ElementwiseKernel::differentiable(). In the gradient kernel,
-  // outputs and their gradients (y, dy) broadcast along the reduced axes.
+  // outputs and their gradients (y, dy) broadcast along the reduced axes, and n is the number of
+  // all elements.
   ReductionKernel differentiable(const ElementwiseKernel& gradient, Caller = Caller::here()) const;
 
   const std::string& name() const;
@@ -53,13 +54,13 @@ class ReductionKernel {
 
 // --- Details ---
 
-// - The identity is joined once with the join of all elements. Without an identity, a reduction
-//   starts with its first element. CuPy starts it with zero.
-// - a and b have KernelOptions::reduce_type: a dtype, a letter, or a type of the preamble with at
-//   most 128 bytes, a default constructor and no copy constructor. Default: the type of the first
+// - The identity is combined once with all elements. Without an identity, a reduction starts with
+//   its first element. CuPy starts it with zero.
+// - a and b have KernelOptions::reduce_type: a dtype, a letter, or a trivially copyable type of the
+//   preamble, of at most 128 bytes, with a default constructor. Default: the type of the first
 //   output, f32 for f16 and bf16.
-// - The order of joins depends only on shapes, strides and the type of device. cpu contexts and
-//   emulated GPUs give the same bits.
+// - The order of combination depends only on shapes, strides and the type of device. cpu contexts
+//   and emulated GPUs give the same bits.
 // - At least one input that is not raw is a tensor. Outputs are not raw.
 // - ShapeError: an axis is out of range or given twice; an output has another shape than the
 //   result; no elements and no identity. Other errors are those of ElementwiseKernel.
