@@ -55,12 +55,12 @@ struct Nvrtc {
   std::string title;  // "NVRTC 13.0"
 };
 
-// Opens the library of the build's CUDA, or else any, by the loader's path and the toolkits'. The
-// error names what was tried.
+// Opens the library of the build's CUDA, or else any: in the toolkits' folders, as
+// nvrtc_identity(), then by the loader's path. The error names what was tried.
 void* open_library(std::string& tried) {
   std::vector<std::string> folders = folders_of_toolkits(kLibraries, "lib64");
   for (std::string& folder : folders) folder += '/';
-  folders.insert(folders.begin(), "");
+  folders.emplace_back();
   for (const std::string& name :
        {text_of("libnvrtc.so.", CUDART_VERSION / 1000), std::string("libnvrtc.so")})
     for (const std::string& folder : folders) {
