@@ -70,8 +70,12 @@ const Specialization::Functions& Specialization::build(Context c,
                        .options = gpu ? d.options.options : d.options.cpu_options,
                        .headers = formula_source(),
                        .contract = true};
-  // On GPUs all functions of the text are device code. On the host integers wrap.
-  source.options.insert(source.options.begin(), gpu ? "-default-device" : "-fwrapv");
+  // On GPUs all functions of the text are device code. On the host integers wrap, and
+  // float(int(-0.5f)) is 0: without trapping math, g++ 12 makes trunc(-0.5f) of it, which is -0.
+  const std::vector<std::string> first =
+      gpu ? std::vector<std::string>{"-default-device"}
+          : std::vector<std::string>{"-fwrapv", "-ftrapping-math"};
+  source.options.insert(source.options.begin(), first.begin(), first.end());
   source.functions = d.functions(gpu);
   const KernelProgram& program = *compile_program(c, source);
   Functions found = {};
