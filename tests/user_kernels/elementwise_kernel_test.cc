@@ -1,4 +1,5 @@
 // Values of ElementwiseKernel: types, numbers, raw operands, indices, layouts, sizes.
+#include <cmath>
 #include <limits>
 
 #include <locus/core/memory/storage.h>
@@ -35,6 +36,12 @@ TEST(ElementwiseKernel, ComputesOnEveryContext) {
     EXPECT_THAT(values(z), ElementsAre(1, 4, 9));
   }
   EXPECT_EQ(sqdiff.name(), "sqdiff");
+}
+
+TEST(ElementwiseKernel, AnIntegerHasNoNegativeZero) {
+  const ElementwiseKernel whole("T x", "T y", "y = T(int(x));", "whole");
+  for (Context c : contexts())
+    for (const double y : values(whole(full({100}, -0.5, c)))) EXPECT_FALSE(std::signbit(y));
 }
 
 TEST(ElementwiseKernel, TheLastSemicolonMayBeMissing) {
