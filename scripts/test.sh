@@ -53,6 +53,15 @@ passed=0 failed=0 skipped=0
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
 
+# failures_of LOG: what the tests that did not pass printed, and what came outside of tests.
+failures_of() {
+  awk '/^\[ RUN      \]/ { test = ""; inside = 1 }
+       inside { test = test $0 "\n"; if (/^\[       OK |^\[  SKIPPED /) inside = 0 }
+       inside && /^\[  FAILED  \]/ { printf "%s", test; inside = 0; next }
+       !inside && !/^\[( RUN      |       OK |  SKIPPED |---)/ && NF
+       END { if (inside) printf "%s", test }' "$1"
+}
+
 # run_tests NAME SHARDS: the tests, cut into processes that run side by side. A process that ends before
 # its last test counts as a failed test. So does one that fails although no test failed: a sanitizer or
 # a destructor at its end did it.
@@ -76,7 +85,7 @@ run_tests() {
       why="failed, but none of its tests did"
     fi
     if [ $status != 0 ] || [ -n "$why" ]; then
-      grep -vE '^\[( RUN     |       OK|  SKIPPED|---)' "$log" | awk 'NR <= 400' || true
+      failures_of "$log" | awk 'NR <= 400'
     fi
     if [ -n "$why" ]; then
       bad=$((bad + 1))
