@@ -1,45 +1,19 @@
 // The text of fused kernels for GPUs compiles.
 #ifdef LOCUS_WITH_CUDA
-#include <nvrtc.h>
-
 #include <string>
 #include <vector>
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <locus/core/dtype.h>
 #include <locus/ops/fuse/kernel.h>
+
+#include "tests/support/gpu_text.h"
 
 namespace locus::fusion {
 namespace {
 
-// The machine code of the text. Errors fail the test.
 std::string compile(const std::string& text) {
-  std::vector<const char*> names, texts;
-  for (const SourceFile& file : gpu_headers()) {
-    names.push_back(file.name);
-    texts.push_back(file.text);
-  }
-  nvrtcProgram handle;
-  EXPECT_EQ(nvrtcCreateProgram(&handle, text.c_str(), "program", int(names.size()), texts.data(),
-                               names.data()),
-            NVRTC_SUCCESS);
-  const char* options[] = {"--std=c++20", "--gpu-architecture=sm_90", "-default-device",
-                           "--fmad=false"};
-  const nvrtcResult result = nvrtcCompileProgram(handle, 4, options);
-  size_t size = 0;
-  nvrtcGetProgramLogSize(handle, &size);
-  std::string log(size, 0), code;
-  nvrtcGetProgramLog(handle, log.data());
-  EXPECT_EQ(result, NVRTC_SUCCESS) << log << text;
-  if (result == NVRTC_SUCCESS) {
-    nvrtcGetCUBINSize(handle, &size);
-    code.resize(size);
-    nvrtcGetCUBIN(handle, code.data());
-  }
-  nvrtcDestroyProgram(&handle);
-  return code;
+  return test::compile_gpu_text(text, "sm_90", gpu_headers(), "--fmad=false");
 }
 
 // All formulas that take elements of d.

@@ -3,6 +3,7 @@
 
 #include <nvrtc.h>
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,9 +17,11 @@ namespace locus::test {
 
 // The machine code of the text, or PTX for the architecture compute_90. Errors fail the test.
 inline std::string compile_gpu_text(const std::string& text,
-                                    const std::string& architecture = "sm_90") {
+                                    const std::string& architecture = "sm_90",
+                                    std::span<const SourceFile> headers = formula_source(),
+                                    const char* option = "--fmad=true") {
   std::vector<const char*> names, texts;
-  for (const SourceFile& file : formula_source()) {
+  for (const SourceFile& file : headers) {
     names.push_back(file.name);
     texts.push_back(file.text);
   }
@@ -27,8 +30,8 @@ inline std::string compile_gpu_text(const std::string& text,
                                names.data()),
             NVRTC_SUCCESS);
   const std::string target = "--gpu-architecture=" + architecture;
-  const char* options[] = {"--std=c++20", target.c_str(), "-default-device"};
-  const nvrtcResult result = nvrtcCompileProgram(handle, 3, options);
+  const char* options[] = {"--std=c++20", target.c_str(), "-default-device", option};
+  const nvrtcResult result = nvrtcCompileProgram(handle, 4, options);
   size_t size = 0;
   nvrtcGetProgramLogSize(handle, &size);
   std::string log(size, 0), code;
