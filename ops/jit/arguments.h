@@ -66,7 +66,7 @@ class ArgumentBytes {
     add(&v, sizeof(T));
   }
   void add(const void* bytes, size_t size) {
-    std::memcpy(bytes_ + size_, bytes, size);
+    if (size > 0) std::memcpy(bytes_ + size_, bytes, size);  // `bytes` may be null
     size_ += size;
   }
   // TextWriter::rest_of_args().
