@@ -13,23 +13,13 @@
 
 #include "tests/devices/cuda_support.h"
 #include "tests/support/contexts.h"
+#include "tests/user_kernels/raw_add.h"
 
 namespace locus::test {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-constexpr const char* kAdd = R"(
-extern "C" __global__ void add(const float* x, const float* y, float* z, int n) {
-  const int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < n) z[i] = x[i] + y[i];
-})";
-
-const RawKernel& add() {
-  static const RawKernel kernel(kAdd, "add");
-  return kernel;
-}
 
 // --- CuPy's tests of raw kernels.
 
