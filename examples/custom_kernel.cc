@@ -26,7 +26,7 @@ const ElementwiseKernel& plus_one() {
   return kernel;
 }
 
-// The article calls plus_one(y, x) and prints y.
+// Swapped operands are no error: y keeps its zeros.
 void show_plus_one(Context c) {
   const auto text = [](const Tensor& t) {
     std::string s;
@@ -40,8 +40,8 @@ void show_plus_one(Context c) {
   plus_one()(x2, y2);
   fmt::print("plus_one(x, y) on {}:  x ={},  y ={}\n", to_string(c), text(x2), text(y2));
   print_text(
-      "The kernel reads its first operand and writes its second. The article swaps them: the "
-      "kernel overwrites x, and the zeros that it prints are those that y began with. With an "
+      "The kernel reads its first operand and writes its second. In the first call they are "
+      "swapped: the kernel overwrites x, and y keeps the zeros that it began with. With an "
       "input and an output, as in ElementwiseKernel(\"int x\", \"int y\", \"y = x + 1;\", "
       "\"plus_one\"), y = plus_one(x) leaves no such choice.\n\n");
 }
@@ -73,7 +73,7 @@ void matrix_sum(const Tensor& a, const Tensor& b, const Tensor& sum) {
                     {read(a), read(b), sum, static_cast<int>(rows), static_cast<int>(columns)});
 }
 
-// The article's matrix: RandomState(123).rand(2, 5) * 10 and arange(10).
+// NumPy's RandomState(123).rand(2, 5) * 10, and arange(10).
 void show_matrix_sum(Context c) {
   const Tensor a = array({{6.9646919f, 2.8613933f, 2.2685145f, 5.5131477f, 7.1946897f},
                           {4.2310646f, 9.8076420f, 6.8482974f, 4.8093190f, 3.9211752f}},
