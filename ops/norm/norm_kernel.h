@@ -6,6 +6,7 @@
 // together than its last digit.
 #pragma once
 
+#include <locus/core/dtype.h>
 #include <locus/core/kernel_list.h>
 #include <locus/ops/kernel/walk.h>
 #include <locus/ops/reduce/squares.h>

@@ -61,6 +61,7 @@ struct Over {
     return invoke(op, {x}, {{axes, true}, how});
   }
   Tensor sum(const Tensor& t) const { return (*this)(Sum(), t); }
+  Tensor wide(const Tensor& t) const { return t.astype(f64); }
   // t minus its mean. The second mean corrects the first one's rounding.
   Tensor centered(const Tensor& t) const {
     const Tensor near = t - (*this)(Mean(), t);

@@ -1,6 +1,8 @@
 // The positions of the extremes. Internal to ops.
 #pragma once
 
+#include <type_traits>
+
 #include <locus/ops/reduce/reduction.h>
 
 namespace locus::reduction {

@@ -1,5 +1,5 @@
 #include <locus/ops/reduce/reduce_cuda.h>
-#include <locus/ops/reduce/sum.h>
+#include <locus/ops/reduce/sum_to.h>
 
 namespace locus::cuda {
 

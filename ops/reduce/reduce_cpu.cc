@@ -1,6 +1,6 @@
 #include <locus/ops/reduce/extreme.h>
 #include <locus/ops/reduce/reduce_cpu.h>
-#include <locus/ops/reduce/sum.h>
+#include <locus/ops/reduce/sum_to.h>
 
 namespace locus::LOCUS_ISA_NAMESPACE {
 

@@ -9,17 +9,7 @@ namespace {
 
 constexpr int64_t kRows = 256, kWidth = 128;  // a block when going down columns
 
-template <class R, class V>
-using TotalAcc = typename R::template Acc<Widest<V>, int64_t>;
-
-// Joins the results of a block that begins at element k: one output, or n.
-template <class R, class V>
-LOCUS_HD void join_one(const R& r, TotalAcc<R, V>& total, const BlockAcc<R, V>& part, int64_t k) {
-  if constexpr (std::is_class_v<BlockAcc<R, V>>)
-    total = r.combine(total, r.moved(part, k));
-  else
-    total = r.combine(total, static_cast<TotalAcc<R, V>>(part));
-}
+// Joins the results of a block that begins at element k, for n outputs.
 template <class R, class V>
 __attribute__((noinline)) void join(const R& r, TotalAcc<R, V>* __restrict total,
                                     const BlockAcc<R, V>* __restrict part, int64_t n, int64_t k) {

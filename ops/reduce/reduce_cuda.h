@@ -11,7 +11,9 @@
 #include <type_traits>
 
 #include <locus/core/scratch.h>
+#include <locus/ops/elementwise/kernels.h>
 #include <locus/ops/kernel/launch.h>
+#include <locus/ops/reduce/reduce_walk.h>
 #include <locus/ops/reduce/reduction.h>
 
 namespace locus::cuda {

@@ -2,15 +2,17 @@
 // strides are converted into a row of the compute type and reduced there.
 #pragma once
 
+#include <cstddef>
+#include <type_traits>
+
 #include <locus/devices/cpu.h>
-#include <locus/ops/reduce/reduction.h>
+#include <locus/ops/elementwise/kernels.h>
+#include <locus/ops/reduce/lanes.h>
+#include <locus/ops/reduce/reduce_walk.h>
 
 namespace locus::LOCUS_ISA_NAMESPACE {
 namespace {
 
-using namespace reduction;
-
-constexpr int64_t kBlock = 4096;            // elements accumulated in the block's type
 constexpr int64_t kMaxParts = 4096;         // partial results of blocks held at once
 constexpr int64_t kParallelWork = 1 << 15;  // elements worth a thread
 
@@ -74,81 +76,6 @@ void store_results(const V* values, std::byte* out, int64_t at, int64_t apart, i
   Out* const to = reinterpret_cast<Out*>(out) + at;
   if (apart == 1) return convert_run(values, to, n);
   for (int64_t i = 0; i < n; ++i) to[i * apart] = convert<Out>(values[i]);
-}
-
-// n accumulators as arrays of words, so that loops over them vectorize.
-template <class A, int64_t n>
-class Lanes {
-  using Word = If<std::is_class_v<A>, If<alignof(A) == 8, uint64_t, uint32_t>, A>;
-  static constexpr int kWords = sizeof(A) / sizeof(Word);
-  struct Words {
-    Word word[kWords];
-  };
-  alignas(64) Word word_[kWords][n];
-
- public:
-  LOCUS_HD A get(int64_t i) const {
-    Words w;
-    for (int k = 0; k < kWords; ++k) w.word[k] = word_[k][i];
-    return __builtin_bit_cast(A, w);
-  }
-  LOCUS_HD void set(int64_t i, const A& a) {
-    const Words w = __builtin_bit_cast(Words, a);
-    for (int k = 0; k < kWords; ++k) word_[k][i] = w.word[k];
-  }
-};
-
-// An index within a block, as wide as an element, for vector code.
-template <class V>
-using Index = std::conditional_t<sizeof(V) == 8, int64_t, int32_t>;
-template <class R, class V>
-using BlockAcc = typename R::template Acc<V, Index<V>>;
-
-// Whether every element is `first`. Their spread is exactly 0: no square underflowed.
-template <class V>
-inline bool all_equal(const V* x, Index<V> n, V first) {
-  Index<V> others = 0;
-  for (Index<V> i = 0; i < n; ++i) others += x[i] != first;
-  return others == 0;
-}
-
-// The order of additions depends only on n: kLanes accumulators, then a tree.
-template <int kLanes, class R, class V>
-inline BlockAcc<R, V> reduce_lanes(const R& r, const V* __restrict x, Index<V> n, V first) {
-  using I = Index<V>;
-  using A = BlockAcc<R, V>;
-  Lanes<A, kLanes> lane;
-  for (int i = 0; i < kLanes; ++i) lane.set(i, r.init(A()));
-  I b = 0;
-  I count = 1;
-  for (; b + kLanes <= n; b += kLanes, ++count)
-    for (I i = 0; i < kLanes; ++i)
-      lane.set(i, added(r, lane.get(i), x[b + i], Position<V, I>{b + i, count, first}));
-  for (I i = 0; b + i < n; ++i)
-    lane.set(i, added(r, lane.get(i), x[b + i], Position<V, I>{b + i, count, first}));
-  for (int w = kLanes / 2; w > 0; w /= 2)
-    for (int i = 0; i < w; ++i) lane.set(i, r.combine(lane.get(i), lane.get(i + w)));
-  return lane.get(0);
-}
-
-template <class R, class V>
-[[maybe_unused]] __attribute__((noinline)) BlockAcc<R, V> reduce_block(const V* x, int64_t length,
-                                                                       const R& r = R(),
-                                                                       V first = V()) {
-  using I = Index<V>;
-  const I n = static_cast<I>(length);
-  if constexpr (tries_simple<R, V, I>()) {
-    const auto simple = r.simple();
-    const auto acc = reduce_block(x, length, simple, first);
-    bool kept = simple.kept(acc);
-    if constexpr (R::kCentered) kept = kept || all_equal(x, n, first);
-    if (kept) return r.from(acc, BlockAcc<R, V>());
-  }
-  if (n >= 128) return reduce_lanes<64>(r, x, n, first);
-  if (n >= 16) return reduce_lanes<8>(r, x, n, first);
-  BlockAcc<R, V> a = r.init(BlockAcc<R, V>());
-  for (I i = 0; i < n; ++i) a = added(r, a, x[i], Position<V, I>{i, i + 1, first});
-  return a;
 }
 
 // Whether to reduce down the columns: neighbouring outputs are contiguous in memory, or have too

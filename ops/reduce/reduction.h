@@ -7,11 +7,7 @@
 // for f32.
 #pragma once
 
-#include <type_traits>
-
-#include <locus/core/dtype.h>
-#include <locus/ops/elementwise/kernels.h>
-#include <locus/ops/reduce/reduce_walk.h>
+#include <locus/ops/elementwise/form.h>
 
 namespace locus::reduction {
 
@@ -27,21 +23,38 @@ struct Position {
 
 // Sums and products of integers are i64, as in NumPy on 64-bit systems.
 template <class T>
-using Wide = std::conditional_t<std::is_integral_v<T>, int64_t, T>;
+using Wide = If<kInteger<T> || kSame<T, bool>, int64_t, T>;
 template <class V>
-using Widest = std::conditional_t<std::is_integral_v<V>, int64_t, double>;
+using Widest = If<kFloating<V>, double, int64_t>;
 
 template <class A>
 LOCUS_HD A highest(A a) {  // infinity, or the largest integer
-  if constexpr (std::is_floating_point_v<A>)
+  if constexpr (kFloating<A>)
     return m::infinity(a);
   else
-    return sizeof(A) == 8 ? static_cast<A>(INT64_MAX) : static_cast<A>(INT32_MAX);
+    return static_cast<A>(~uint64_t{0} >> (sizeof(A) == 8 ? 1 : 33));
 }
 template <class A>
 LOCUS_HD A lowest(A a) {
   return -highest(a) - A(1);
 }
+
+// What the registry and the gradients read. Kernels that NVRTC compiles need none of it (form.h).
+#ifdef __CUDACC_RTC__
+template <Name, unsigned, unsigned>
+struct Constants {};
+#else
+template <Name Of, unsigned Kinds, unsigned Reads>
+struct Constants {
+  static constexpr const char* name = Of.text;
+  static constexpr unsigned kKinds = Kinds, kReads = Reads;
+  static constexpr const char* kNoGradient = nullptr;  // why there is none
+  static constexpr bool kOrdered = false;              // positions are row-major; one axis, or all
+  static constexpr bool kCentered = false;             // uses Position::first
+  static constexpr bool kHeavy = false;                // large code, unrolled less
+  static constexpr bool kInRange = Reads == kNothing;
+};
+#endif
 
 // The base. A reduction defines combine() and replaces what does not fit. V: the type that elements
 // are computed in.
@@ -57,14 +70,7 @@ LOCUS_HD A lowest(A a) {
 //                      length 1. over(R(), x) is another reduction over the same elements
 // Further members are under Details.
 template <Name Of, unsigned Kinds, unsigned Reads = kNothing>
-struct Reduction {
-  static constexpr const char* name = Of.text;
-  static constexpr unsigned kKinds = Kinds, kReads = Reads;
-  static constexpr const char* kNoGradient = nullptr;  // why there is none
-  static constexpr bool kOrdered = false;              // positions are row-major; one axis, or all
-  static constexpr bool kCentered = false;             // uses Position::first
-  static constexpr bool kHeavy = false;                // large code, unrolled less
-  static constexpr bool kInRange = Reads == kNothing;
+struct Reduction : Constants<Of, Kinds, Reads> {
   static constexpr bool needs_elements() { return false; }
   static void check(auto) {}
 

@@ -14,7 +14,7 @@ struct Sum : Reduction<"sum", kAll> {
   LOCUS_HD static auto combine(auto a, auto b) { return m::add(a, b); }
   template <class A>
   LOCUS_HD A result(A a, double n) const {
-    return std::is_floating_point_v<A> && divides ? a / static_cast<A>(n) : a;
+    return kFloating<A> && divides ? a / static_cast<A>(n) : a;
   }
   auto grad(auto&, auto&, auto& dy, auto&) const { return dy; }
 };
@@ -35,7 +35,7 @@ struct Prod : Reduction<"prod", kAll, kX> {
   // power of 2.
   auto grad(auto& x, auto&, auto& dy, auto& over) const {
     const auto is_zero = x == 0, zeros = over(Sum(), is_zero);
-    const auto nonzero = where(is_zero, 1, x).astype(f64), e = exponents(nonzero.detach(), over),
+    const auto nonzero = over.wide(where(is_zero, 1, x)), e = exponents(nonzero.detach(), over),
                mantissa = ldexp(nonzero, -e), product = over(Prod(), mantissa),
                power = over(Sum(), e);
     const auto others = where(zeros == 0, ldexp(product / mantissa * dy, power - e), 0);
@@ -54,15 +54,3 @@ struct Prod : Reduction<"prod", kAll, kX> {
 using Sums = List<Sum, Mean, Prod>;
 
 }  // namespace locus::reduction
-
-namespace locus {
-
-template <class Engine>
-constexpr KernelList sum_to_kernels() {
-  KernelList list;
-  list.add_each("sum_to", DTypes<f32, f64, f16, bf16, i64>{},
-                [](auto d) { return &Engine::template sum_to<reduction::Sum, d>; });
-  return list;
-}
-
-}  // namespace locus

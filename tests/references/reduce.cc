@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include <locus/ops/reduce/reduce_walk.h>
 #include <locus/ops/reduce/reductions.h>
 #include <locus/ops/softmax/softmax_kernel.h>
 #include "tests/references/reference.h"

@@ -16,6 +16,7 @@
 #include <locus/ops/optim_numbers.h>
 #include <locus/ops/pooling/pooling_kernel.h>
 #include <locus/ops/random/random_kernel.h>
+#include <locus/ops/reduce/reduce_walk.h>
 #include <locus/ops/reduce/reductions.h>
 #include <locus/ops/softmax/softmax_kernel.h>
 #include <locus/ops/view/view_kernel.h>
