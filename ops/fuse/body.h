@@ -6,6 +6,16 @@
 
 namespace locus::fusion {
 
+// How the elements of rows are shared out.
+struct Rows {
+  int64_t n = 1;        // elements of a row
+  int32_t threads = 1;  // of a team: a power of two, at most kTeam
+  int32_t packed = 0;   // packs of all arrays are aligned, and fill a row
+};
+// Threads of a team at most; packs of an array that a thread holds; elements of a row that a thread
+// of the host holds.
+enum { kTeam = 256, kPacks = 4, kHostPart = 4096 };
+
 // The type in which kernels of one formula compute elements of T.
 #ifdef __CUDACC__
 template <class T>

@@ -193,7 +193,7 @@ void Traces::trace(Signature& s, const Body& body, const Tensors& in, bool recor
   out.clear();
   given.clear();
   if (trace.release()) throw Unfused{"it keeps a tensor that it made"};
-  s.plan = std::make_unique<const Plan>(name_, graph, c);
+  s.plan = std::make_unique<const Plan>(name_, std::move(graph), c);
   if (record && s.plan->others() > 0)
     throw Unfused{
         text_of("it needs a gradient, which would compute other ops again: ", s.plan->text())};

@@ -1,10 +1,14 @@
 #include <locus/ops/fuse/graph.h>
 
 #include <algorithm>
+#include <bit>
 #include <map>
+#include <optional>
 
 #include <locus/core/base/layout.h>
 #include <locus/core/base/text.h>
+#include <locus/ops/fuse/row_reduction.h>
+#include <locus/ops/fuse/space.h>
 
 namespace locus::fusion {
 namespace {
@@ -40,7 +44,7 @@ class Builder {
       v.kind = Value::Kind::formula;
       v.formula = info;
       add_numbers(call, out.meta.dtype, v);
-    } else {
+    } else if (!reduces_rows(call, v)) {
       v.kind = Value::Kind::other;
     }
     for (size_t k = n_in; k < call.views.size(); ++k) {
@@ -71,6 +75,22 @@ class Builder {
     if (op.random || op.needs_peers || op.no_capture || call.attrs.owner.memory)
       throw Unfused{text_of(op.name, " cannot be repeated")};
     if (op.in_place) throw Unfused{text_of(op.name, " writes in place")};
+  }
+
+  // Whether the call reduces rows that are short enough for one team or thread. Sets the reduction.
+  static bool reduces_rows(const capture::TracedCall& call, Value& v) {
+    if (call.n_in != 1) return false;
+    const Meta &in = call.views[0].meta, &out = call.views[1].meta;
+    const std::optional<RowReduction> r = row_reduction(call, in);
+    if (!r || r->axes == 0) return false;
+    const int row_axes = std::popcount(r->axes);
+    if (r->axes >> (in.rank - row_axes) != (1u << row_axes) - 1) return false;  // not the last axes
+    const Space space{in, row_axes};
+    if (in.size() == 0 || space.row_length() > kLongestRow || !space.form_of(out)) return false;
+    v.kind = Value::Kind::reduction;
+    v.reduction = r->text;
+    v.axes = r->axes;
+    return true;
   }
 
   // Numbers among the operands of a formula.

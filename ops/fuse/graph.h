@@ -25,7 +25,7 @@ struct Read {
 };
 
 struct Value {
-  enum class Kind : uint8_t { input, number, cast, formula, other };
+  enum class Kind : uint8_t { input, number, cast, formula, reduction, other };
 
   Kind kind = Kind::input;
   View view = {};          // all elements; data: the address in the trace
@@ -33,9 +33,12 @@ struct Value {
   std::vector<Read> from;  // what it is computed from; a number's: itself
   const Op* op = nullptr;
   const formula::Info* formula = nullptr;
+  std::string reduction = {};  // in C++: "Sum()"
+  uint32_t axes = 0;           // of the reduction
   Attrs attrs = {};
 
-  bool elementwise() const { return kind != Kind::input && kind != Kind::other; }
+  // Whether kernels of formulas compute it.
+  bool computed() const { return kind != Kind::input && kind != Kind::other; }
 };
 
 // A result of the function, or undefined.

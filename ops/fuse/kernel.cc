@@ -1,6 +1,7 @@
 #include <locus/ops/fuse/kernel.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include <locus/core/dtype.h>
 #include <locus/core/error.h>
 #include <locus/devices/cpu.h>
+#include <locus/ops/fuse/body.h>
 #include <locus/ops/jit/loop_arguments.h>
 #include <locus/ops/kernel/source.h>
 
@@ -18,37 +20,20 @@ namespace {
 constexpr int64_t kGrain = 32768;
 constexpr int kBlock = 256;  // threads
 
-const KernelCall& call_of(const Call& call) { return *call.attributes<KernelAttrs>().call; }
-
 DType infer(std::span<const Meta>, const void* attributes, std::span<Meta> out) {
   const KernelCall& call = *static_cast<const KernelAttrs*>(attributes)->call;
-  for (size_t k = 0; k < out.size(); ++k) {
-    out[k] = call.loop;
-    out[k].dtype = call.kernel->outputs[k];
-  }
+  std::ranges::copy(call.outputs, out.begin());
   return f32;
 }
 
-// A call's views, outputs last.
-struct Views {
-  const View* view[jit::kMostOperands];
-  size_t n = 0;
-
-  explicit Views(const Call& call) {
-    for (int i = 0; i < call.n_in; ++i) view[n++] = &call.in[i];
-    for (int i = 0; i < call.n_out; ++i) view[n++] = &call.out[i];
-  }
-  std::span<const View* const> span() const { return {view, n}; }
-};
-
 void run_host(const Call& call) {
   const KernelCall& c = call_of(call);
-  const Views views(call);
+  const KernelViews views(call);
   jit::LoopArguments arguments(c.loop, views.span(), jit::LoopAxes::any);
   arguments.fill();
   arguments.add(c.rest.data(), c.rest.size());
   using Run = void (*)(const void* args, int64_t begin, int64_t end, int64_t step);
-  const auto run = reinterpret_cast<Run>(c.kernel->functions(call.stream.context).host->host);
+  const auto run = reinterpret_cast<Run>(c.kernel->functions(call.stream.context).loop->host);
   const bool in_place = arguments.in_place();
   parallel_for(c.loop.size(), c.kernel->grain, [&](int64_t begin, int64_t end) {
     run(arguments.data(), begin, end, in_place ? end - begin : int64_t{jit::kStaged});
@@ -58,7 +43,7 @@ void run_host(const Call& call) {
 void run_gpu(const Call& call) {
   const KernelCall& c = call_of(call);
   const Kernel::Functions& functions = c.kernel->functions(call.stream.context);
-  const Views views(call);
+  const KernelViews views(call);
   jit::LoopArguments arguments(c.loop, views.span(), jit::LoopAxes::any);
   const int pack = c.kernel->pack;
   const bool flat = arguments.one_axis();
@@ -81,13 +66,23 @@ void run_gpu(const Call& call) {
 int64_t grain_of(const KernelBody& body) {
   int64_t cost = 1;
   for (const KernelBody::Line& line : body.lines) cost += line.formula ? line.formula->cost : 1;
+  cost += static_cast<int64_t>(body.reductions.size());
   return std::max<int64_t>(kGrain / cost, jit::kStaged);
 }
 
 std::vector<DType> outputs_of(const KernelBody& body) {
   std::vector<DType> all;
-  for (const auto& out : body.outputs) all.push_back(out.second);
+  for (const KernelBody::Output& out : body.outputs) all.push_back(out.dtype);
   return all;
+}
+std::vector<bool> of_row(const KernelBody& body) {
+  std::vector<bool> all = body.of_row;
+  for (const KernelBody::Output& out : body.outputs) all.push_back(out.of_row);
+  return all;
+}
+std::string text_for(const std::string& name, const KernelBody& body, bool gpu) {
+  return body.reductions.empty() ? text_of_kernel(name, body, gpu)
+                                 : text_of_row_kernel(name, body, gpu);
 }
 
 }  // namespace
@@ -95,21 +90,26 @@ std::vector<DType> outputs_of(const KernelBody& body) {
 int pack_of(const KernelBody& body) {
   int widest = 1;
   for (const DType d : body.arrays) widest = std::max(widest, size_of(d));
-  for (const auto& out : body.outputs) widest = std::max(widest, size_of(out.second));
+  for (const auto& out : body.outputs) widest = std::max(widest, size_of(out.dtype));
   return 16 / widest;
 }
 
 size_t KernelBody::argument_bytes() const {
   size_t bytes = (arrays.size() + outputs.size()) * sizeof(jit::Array) + 8 * numbers.size();
   for (const formula::Info* info : attributes) bytes += info->bytes;
+  if (!reductions.empty()) bytes += sizeof(Rows) + 8 * (arrays.size() + outputs.size());
   return bytes;
 }
 
 DType KernelBody::dtype_of(const Operand& o) const {
   const auto at = static_cast<size_t>(o.index);
-  return o.kind == Operand::Kind::array    ? arrays[at]
-         : o.kind == Operand::Kind::number ? numbers[at]
-                                           : lines[at].dtype;
+  switch (o.kind) {
+    case Operand::Kind::array: return arrays[at];
+    case Operand::Kind::number: return numbers[at];
+    case Operand::Kind::line: return lines[at].dtype;
+    case Operand::Kind::reduction: return reductions[at].dtype;
+  }
+  std::abort();
 }
 
 bool KernelBody::truncates() const {
@@ -124,7 +124,7 @@ const Kernel& Kernel::of(const std::string& name, const KernelBody& body) {
     std::map<std::string, std::unique_ptr<const Kernel>> by_text LOCUS_GUARDED_BY(mutex);
   };
   static All& all = *new All;  // never destroyed, as ops are
-  std::string text = text_of_kernel(name, body, false);
+  std::string text = text_for(name, body, false);
   const MutexLock lock(all.mutex);
   auto& found = all.by_text[text];
   if (!found) found.reset(new Kernel(name, body, text));
@@ -133,9 +133,11 @@ const Kernel& Kernel::of(const std::string& name, const KernelBody& body) {
 
 Kernel::Kernel(const std::string& name, const KernelBody& body, std::string host_text)
     : text(std::move(host_text)),
-      gpu_text(text_of_kernel(name, body, true)),
+      gpu_text(text_for(name, body, true)),
       truncates(body.truncates()),
+      reduces(!body.reductions.empty()),
       outputs(outputs_of(body)),
+      of_row(fusion::of_row(body)),
       pack(pack_of(body)),
       grain(grain_of(body)) {
   op.name = name;
@@ -145,8 +147,10 @@ Kernel::Kernel(const std::string& name, const KernelBody& body, std::string host
   op.n_out = static_cast<int>(outputs.size());
   op.no_gradient = "the fused function has one";
   op.no_samples = "it is no op of the registry";
-  op.kernels[static_cast<int>(DeviceType::cpu)][static_cast<int>(f32)] = &run_host;
-  op.kernels[static_cast<int>(DeviceType::gpu)][static_cast<int>(f32)] = &run_gpu;
+  op.kernels[static_cast<int>(DeviceType::cpu)][static_cast<int>(f32)] =
+      reduces ? &run_rows_on_host : &run_host;
+  op.kernels[static_cast<int>(DeviceType::gpu)][static_cast<int>(f32)] =
+      reduces ? &run_rows_on_gpu : &run_gpu;
 }
 
 const Kernel::Functions& Kernel::functions(Context c) const {
@@ -161,7 +165,8 @@ const Kernel::Functions& Kernel::functions(Context c) const {
 const Kernel::Functions& Kernel::build(Context c, std::atomic<const Functions*>& at) const {
   const bool gpu = &at != &host_;
   const std::string loop = op.name + "_loop", flat = op.name + "_flat",
-                    strided = op.name + "_strided";
+                    strided = op.name + "_strided", rows = op.name + "_rows",
+                    any_rows = op.name + "_any";
   ProgramSource source{.name = op.name,
                        .text = gpu ? gpu_text : text,
                        .functions = {},
@@ -171,13 +176,16 @@ const Kernel::Functions& Kernel::build(Context c, std::atomic<const Functions*>&
                        .headers = gpu ? gpu_headers() : formula_source()};
   // Without it g++ 12 makes trunc(-0.5f), which is -0, of float(int(-0.5f)), which is 0.
   if (!gpu && truncates) source.options.emplace_back("-ftrapping-math");
-  if (gpu)
+  if (reduces)
+    source.functions = {rows, any_rows};
+  else if (gpu)
     source.functions = {flat, strided};
   else
     source.functions = {loop};
   const KernelProgram& program = *compile_program(c, source);
   auto made = std::make_unique<const Functions>(
-      Functions{program.find(loop), program.find(flat), program.find(strided)});
+      Functions{program.find(loop), program.find(flat), program.find(strided), program.find(rows),
+                program.find(any_rows)});
   const Functions* before = nullptr;  // of another thread
   if (!at.compare_exchange_strong(before, made.get(), std::memory_order_acq_rel)) return *before;
   return *made.release();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include <locus/core/base/text.h>
 #include <locus/core/dtype.h>
 #include <locus/core/stream.h>
+#include <locus/ops/fuse/space.h>
 #include <locus/ops/jit/element.h>
 #include <locus/ops/jit/parameters.h>
 
@@ -16,13 +18,10 @@ namespace locus::fusion {
 namespace {
 
 using Kind = Value::Kind;
+using Form = Space::Form;
 
 constexpr size_t kMostLines = 400;
 constexpr size_t kMostBytes = 4096 - sizeof(jit::Loop);
-
-bool same_shape(const Meta& a, const Meta& b) {
-  return a.rank == b.rank && std::equal(a.shape, a.shape + a.rank, b.shape);
-}
 
 // The number as an element of dtype d, for the argument of a kernel.
 uint64_t bits_of(const Scalar& s, DType d) {
@@ -31,19 +30,12 @@ uint64_t bits_of(const Scalar& s, DType d) {
   });
 }
 
-// The view, broadcast to the loop. Axes of length 1 have stride 0.
-View broadcast_to(const View& v, const Meta& loop) {
-  View wide = v;
-  wide.meta.rank = loop.rank;
-  for (int a = 0; a < loop.rank; ++a) {
-    const int own = a - (loop.rank - v.meta.rank);
-    wide.meta.shape[a] = loop.shape[a];
-    wide.stride[a] = own < 0 || v.meta.shape[own] == 1 ? 0 : v.stride[own];
-  }
-  return wide;
-}
-
 bool same_view(const View& a, const View& b) { return a.data == b.data && same_layout(a, b); }
+
+// A tensor does not lie along the rows that are reduced. Those reductions run as ops.
+struct NoRows {
+  std::vector<size_t> reductions;
+};
 
 }  // namespace
 
@@ -54,6 +46,7 @@ class Plan::Planner {
       : plan_(plan),
         name_(name),
         values_(graph.values),
+        spaces_(values_),
         live_(values_.size()),
         made_(values_.size()),
         level_(values_.size()),
@@ -62,9 +55,9 @@ class Plan::Planner {
       if (r.value >= 0) need(r.value);
     // Operands come before what is computed from them.
     for (size_t i = values_.size(); i-- > 0;)
-      if (live_[i]) need_operands(values_[i]);
+      if (live_[i]) need_operands(static_cast<int>(i));
     for (size_t i = 0; i < values_.size(); ++i)
-      if (live_[i]) level_[i] = level_of(values_[i]);
+      if (live_[i]) level_[i] = level_of(static_cast<int>(i));
     for (size_t i = 0; i < values_.size() && values_[i].kind == Kind::input; ++i)
       place_[i] = static_cast<int>(plan_.places_++);
     plan_.inputs_ = plan_.places_;
@@ -81,36 +74,33 @@ class Plan::Planner {
 
   // Value i is read from memory.
   void need(int i) { live_[static_cast<size_t>(i)] = made_[static_cast<size_t>(i)] = true; }
-  // Whether the value is computed where it is read.
-  bool inlined(const Read& r) const {
-    return at(r.value).elementwise() && is_broadcast(r.view, at(r.value).view);
-  }
-  void need_operands(const Value& v) {
+  void need_operands(int i) {
+    const Value& v = at(i);
     for (const Read& r : v.from) {
       if (r.value < 0) continue;
-      if (v.kind == Kind::other || !inlined(r))
-        need(r.value);
-      else
+      if (spaces_.inlined(i, r))
         live_[static_cast<size_t>(r.value)] = true;
+      else
+        need(r.value);
     }
     // All results of a call come together.
     if (v.kind != Kind::other) return;
-    const int first = static_cast<int>(&v - values_.data()) - v.number;
+    const int first = i - v.number;
     for (int k = first; k < static_cast<int>(values_.size()) && is_result(k, first); ++k) need(k);
   }
   bool is_result(int k, int first) const {
     return at(k).kind == Kind::other && at(k).op == at(first).op && at(k).number == k - first;
   }
   // Kernels have even levels, other calls odd ones.
-  int level_of(const Value& v) const {
+  int level_of(int i) const {
+    const Value& v = at(i);
     int level = v.kind == Kind::other ? 1 : 0;
     for (const Read& r : v.from) {
       if (r.value < 0 || at(r.value).kind == Kind::input) continue;
       const int from = level_[static_cast<size_t>(r.value)];
-      const bool joins = v.elementwise() && inlined(r);
-      level = std::max(level, joins ? from : from + 1);
+      level = std::max(level, spaces_.inlined(i, r) ? from : from + 1);
     }
-    return level + (level % 2 == (v.elementwise() ? 1 : 0) && v.kind != Kind::input ? 1 : 0);
+    return level + (level % 2 == (v.computed() ? 1 : 0) && v.kind != Kind::input ? 1 : 0);
   }
 
   Operand operand(int value, const View& view) const {
@@ -136,29 +126,43 @@ class Plan::Planner {
     }
   }
 
-  // One kernel for the values of each shape.
+  // One kernel for the values of each space, then one for the values of each shape.
   void add_kernels(int level) {
-    for (size_t i = 0; i < values_.size(); ++i) {
-      if (!waits(i, level)) continue;
-      std::vector<int> group;
-      for (size_t k = i; k < values_.size(); ++k)
-        if (waits(k, level) && same_shape(values_[k].view.meta, values_[i].view.meta))
-          group.push_back(static_cast<int>(k));
-      add_kernel(group);
-    }
+    for (const bool rows : {true, false})
+      for (size_t i = 0; i < values_.size(); ++i) {
+        const Space* const space = spaces_.of(static_cast<int>(i));
+        if (!waits(i, level) || rows != (space != nullptr)) continue;
+        const Meta& shape = space ? space->shape : values_[i].view.meta;
+        std::vector<int> group;
+        for (size_t k = i; k < values_.size(); ++k) {
+          const Space* const other = spaces_.of(static_cast<int>(k));
+          if (waits(k, level) &&
+              (other ? other == space : same_shape(values_[k].view.meta, shape)))
+            group.push_back(static_cast<int>(k));
+        }
+        add_kernel(group, shape, space);
+      }
   }
   bool waits(size_t i, int level) const {
-    return live_[i] && made_[i] && place_[i] < 0 && values_[i].elementwise() && level_[i] == level;
+    return live_[i] && made_[i] && place_[i] < 0 && values_[i].computed() && level_[i] == level;
   }
 
-  void add_kernel(const std::vector<int>& group) {
+  void add_kernel(const std::vector<int>& group, const Meta& loop, const Space* space) {
     step_ = Step();
     body_ = KernelBody();
+    names_.clear();
     rest_numbers_.clear();
     attributes_.clear();
     lines_.clear();
-    loop_ = at(group[0]).view.meta;
-    for (const int i : group) body_.outputs.emplace_back(line_of(i), at(i).view.meta.dtype);
+    loop_ = loop;
+    space_ = space;
+    std::vector<Meta> outputs;
+    for (const int i : group) {
+      const Meta& m = at(i).view.meta;
+      const auto form = space ? *space->form_of(m) : Form::whole;
+      body_.outputs.push_back({line_of(i, form), m.dtype, form != Form::whole});
+      outputs.push_back(m);
+    }
     const size_t arrays = body_.arrays.size() + body_.outputs.size();
     if (arrays > jit::kMostOperands)
       throw Unfused{text_of("a kernel reads and writes ", arrays, " tensors; at most ",
@@ -174,30 +178,39 @@ class Plan::Planner {
     std::vector<unsigned char> rest(8 * rest_numbers_.size());
     if (!rest.empty()) std::memcpy(rest.data(), rest_numbers_.data(), rest.size());
     rest.insert(rest.end(), attributes_.begin(), attributes_.end());
-    step_.kernel = std::make_shared<const KernelCall>(KernelCall{&kernel, loop_, std::move(rest)});
-    step_.text = listed(body_.lines, [](const KernelBody::Line& l) {
-      return l.formula ? l.formula->type.substr(l.formula->type.rfind(':') + 1)
-                       : text_of("to ", locus::name(l.dtype));
-    });
-    if (body_.lines.empty()) step_.text = "fill";
+    step_.kernel = std::make_shared<const KernelCall>(KernelCall{
+        &kernel, loop_, std::move(rest), space ? space->row_axes : 0, std::move(outputs)});
+    step_.text = listed(names_);
+    if (names_.empty()) step_.text = "fill";
     plan_.steps_.push_back(std::move(step_));
     ++plan_.kernels_;
   }
 
-  // The line that computes elementwise value i in this kernel.
-  KernelBody::Operand line_of(int i) {
+  // What computes value i in this kernel. `form`: of the values that read it, in a space.
+  KernelBody::Operand line_of(int i, Form form) {
     using From = KernelBody::Operand::Kind;
-    if (const auto found = lines_.find(i); found != lines_.end()) return found->second;
     const Value& v = at(i);
-    if (v.kind == Kind::number) return lines_[i] = number(v.from[0]);
+    if (spaces_.of(i)) form = *space_->form_of(v.view.meta);
+    const std::pair key(i, form == Form::squeezed);
+    if (const auto found = lines_.find(key); found != lines_.end()) return found->second;
+    if (v.kind == Kind::number) return lines_[key] = number(v.from[0]);
+    if (v.kind == Kind::reduction) form = Form::whole;
     KernelBody::Line line;
     line.dtype = v.view.meta.dtype;
     for (const Read& r : v.from)
-      line.from.push_back(r.value < 0                           ? number(r)
-                          : inlined(r) && place_of(r.value) < 0 ? line_of(r.value)
-                                                                : array(r));
+      line.from.push_back(r.value < 0 ? number(r)
+                          : spaces_.inlined(i, r) && place_of(r.value) < 0
+                              ? line_of(r.value, form)
+                              : array(r, form));
     if (v.kind == Kind::cast && v.attrs.as<CopyAttrs>().dtype == v.from[0].dtype)
-      return lines_[i] = line.from[0];
+      return lines_[key] = line.from[0];
+    if (v.kind == Kind::reduction) {
+      names_.push_back(v.op->name);
+      body_.reductions.push_back({v.reduction, line.dtype, line.from[0]});
+      return lines_[key] = {From::reduction, static_cast<int>(body_.reductions.size()) - 1};
+    }
+    names_.push_back(v.formula ? v.formula->type.substr(v.formula->type.rfind(':') + 1)
+                               : text_of("to ", locus::name(line.dtype)));
     if (v.kind == Kind::formula) {
       line.formula = v.formula;
       if (v.formula->bytes > 0) {
@@ -210,7 +223,7 @@ class Plan::Planner {
     if (body_.lines.size() == kMostLines)
       throw Unfused{text_of("a kernel has more than ", kMostLines, " formulas")};
     body_.lines.push_back(std::move(line));
-    return lines_[i] = {From::line, static_cast<int>(body_.lines.size()) - 1};
+    return lines_[key] = {From::line, static_cast<int>(body_.lines.size()) - 1};
   }
   int place_of(int value) const { return place_[static_cast<size_t>(value)]; }
 
@@ -219,9 +232,11 @@ class Plan::Planner {
     body_.numbers.push_back(r.dtype);
     return {KernelBody::Operand::Kind::number, static_cast<int>(body_.numbers.size()) - 1};
   }
-  KernelBody::Operand array(const Read& r) {
+  KernelBody::Operand array(const Read& r, Form form) {
     Operand o = operand(r.value, r.view);
-    const View wide = broadcast_to(o.view, loop_);
+    const View wide = space_ ? space_->place(o.view, form) : broadcast_to(o.view, loop_);
+    std::optional<int64_t> along = 1;
+    if (space_ && !(along = row_stride(*space_, wide))) throw NoRows{reductions_in(space_)};
     const View& base = at(r.value).view;
     o.whole = o.bytes == 0 && same_layout(broadcast_to(base, loop_), wide) &&
               same_shape(base.meta, loop_);
@@ -231,7 +246,16 @@ class Plan::Planner {
         return {KernelBody::Operand::Kind::array, static_cast<int>(k)};
     step_.in.push_back(o);
     body_.arrays.push_back(r.dtype);
+    body_.of_row.push_back(along == 0);
     return {KernelBody::Operand::Kind::array, static_cast<int>(body_.arrays.size()) - 1};
+  }
+
+  std::vector<size_t> reductions_in(const Space* space) const {
+    std::vector<size_t> all;
+    for (size_t i = 0; i < values_.size(); ++i)
+      if (values_[i].kind == Kind::reduction && spaces_.of(static_cast<int>(i)) == space)
+        all.push_back(i);
+    return all;
   }
 
   void find_last_uses() {
@@ -251,19 +275,30 @@ class Plan::Planner {
   Plan& plan_;
   const std::string& name_;
   const std::vector<Value>& values_;
+  const Spaces spaces_;
   std::vector<bool> live_, made_;  // made: becomes a tensor
   std::vector<int> level_, place_;
   // Of the kernel that is being made.
   Step step_;
   KernelBody body_;
   Meta loop_;
+  const Space* space_ = nullptr;
+  std::vector<std::string> names_;
   std::vector<uint64_t> rest_numbers_;
   std::vector<unsigned char> attributes_;
-  std::map<int, KernelBody::Operand> lines_;
+  std::map<std::pair<int, bool>, KernelBody::Operand> lines_;
 };
 
-Plan::Plan(const std::string& name, const Graph& graph, Context c) : context_(c) {
-  const Planner planner(*this, name, graph);
+Plan::Plan(const std::string& name, Graph graph, Context c) : context_(c) {
+  for (bool planned = false; !planned;) try {
+      const Planner planner(*this, name, graph);
+      planned = true;
+    } catch (const NoRows& no) {
+      for (const size_t i : no.reductions) graph.values[i].kind = Kind::other;
+      inputs_ = places_ = kernels_ = 0;
+      steps_.clear();
+      results_.clear();
+    }
   for (const Step& s : steps_)
     if (s.kernel) s.kernel->kernel->functions(c);
 }

@@ -16,7 +16,7 @@ class Plan : NonCopyable {
  public:
   // Compiles the kernels for c. `name`: of the kernels. Throws Unfused, and what compile_program
   // throws.
-  Plan(const std::string& name, const Graph& graph, Context c);
+  Plan(const std::string& name, Graph graph, Context c);
 
   // The results, undefined ones included. Inputs must have the layouts of the trace.
   Tensors run(const Tensors& in) const;

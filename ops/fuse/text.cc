@@ -3,17 +3,64 @@
 
 #include <locus/core/base/text.h>
 #include <locus/core/dtype.h>
-#include <locus/ops/fuse/kernel.h>
+#include <locus/ops/fuse/text.h>
 #include <locus/ops/kernel/source.h>
 
 namespace locus::fusion {
-namespace {
 
-constexpr const char* kStorage[] = {"float",   "double",  "Half",   "BFloat16", "int32_t",
-                                    "int64_t", "uint8_t", "int8_t", "bool"};
-
-std::string storage(DType d) { return kStorage[static_cast<int>(d)]; }
+std::string storage(DType d) {
+  static constexpr const char* kStorage[] = {"float",   "double",  "Half",   "BFloat16", "int32_t",
+                                             "int64_t", "uint8_t", "int8_t", "bool"};
+  return kStorage[static_cast<int>(d)];
+}
 std::string compute(DType d) { return d == f16 || d == bf16 ? "float" : storage(d); }
+
+std::string word(const KernelBody::Operand& o) {
+  return text_of("xnvs"[static_cast<int>(o.kind)], o.index);
+}
+
+std::string text_of_line(const KernelBody& body, size_t line) {
+  const KernelBody::Line& l = body.lines[line];
+  const std::string from = listed(l.from, &word),
+                    left = text_of("const ", compute(l.dtype), " v", line, " = fusion::");
+  if (!l.formula) return text_of(left, "stored<", storage(l.dtype), ">(", from, ");");
+  const std::string formula =
+      l.attributes < 0 ? text_of(l.formula->type, "()") : text_of('f', l.attributes);
+  return text_of(left, "apply<", storage(l.dtype), ">(", formula, ", ", from, ");");
+}
+
+std::string headers_of(const char* first, bool gpu) {
+  std::string text;
+  if (!gpu)
+    for (const char* w : {"__device__", "__host__", "__forceinline__", "__noinline__"})
+      text += text_of("#define ", w, '\n');
+  text += text_of("#include <", first, ">\n");
+  for (const SourceFile& file : formula_source())
+    if (std::string_view(file.name).ends_with("_kernel.h"))
+      text += text_of("#include <", file.name, ">\n");
+  return text;
+}
+
+std::string text_of_arguments(const KernelBody& body, const char* type, const std::string& first) {
+  std::string text = text_of("struct ", type, " {\n  ", first, ";\n");
+  if (!body.numbers.empty()) text += text_of("  uint64_t number[", body.numbers.size(), "];\n");
+  for (size_t k = 0; k < body.attributes.size(); ++k)
+    text += text_of("  ", body.attributes[k]->type, " f", k, ";\n");
+  return text + "};\n";
+}
+
+std::string constants_of(const KernelBody& body) {
+  std::string text;
+  for (size_t k = 0; k < body.numbers.size(); ++k) {
+    const std::string type = compute(body.numbers[k]);
+    text += text_of("  const ", type, " n", k, " = jit::number<", type, ">(a.number[", k, "]);\n");
+  }
+  for (size_t k = 0; k < body.attributes.size(); ++k)
+    text += text_of("  const ", body.attributes[k]->type, " f", k, " = a.f", k, ";\n");
+  return text;
+}
+
+namespace {
 
 class Writer {
  public:
@@ -21,12 +68,7 @@ class Writer {
       : name_(name), b_(body), gpu_(gpu), inputs_(body.arrays.size()) {}
 
   std::string text() {
-    if (!gpu_)
-      for (const char* word : {"__device__", "__host__", "__forceinline__", "__noinline__"})
-        line("#define ", word);
-    line("#include <locus/ops/fuse/body.h>");
-    for (const SourceFile& file : formula_source())
-      if (std::string_view(file.name).ends_with("_kernel.h")) line("#include <", file.name, ">");
+    text_ = headers_of("locus/ops/fuse/body.h", gpu_);
     line("namespace kernel {\nusing namespace locus;");
     arguments("Args", "jit::Loop loop", "jit::Array");
     if (gpu_) arguments("Flat", "int64_t n, packed", "jit::Line");
@@ -44,22 +86,11 @@ class Writer {
   void line(const auto&... parts) { text_ += text_of(parts..., '\n'); }
   size_t arrays() const { return inputs_ + b_.outputs.size(); }
   DType dtype(size_t array) const {
-    return array < inputs_ ? b_.arrays[array] : b_.outputs[array - inputs_].second;
+    return array < inputs_ ? b_.arrays[array] : b_.outputs[array - inputs_].dtype;
   }
 
   void arguments(const char* type, const char* first, const char* array) {
-    line("struct ", type, " {\n  ", first, ";\n  ", array, " array[", arrays(), "];");
-    if (!b_.numbers.empty()) line("  uint64_t number[", b_.numbers.size(), "];");
-    for (size_t k = 0; k < b_.attributes.size(); ++k)
-      line("  ", b_.attributes[k]->type, " f", k, ";");
-    line("};");
-  }
-
-  static std::string of(const KernelBody::Operand& o) {
-    const char kind = o.kind == KernelBody::Operand::Kind::array    ? 'x'
-                      : o.kind == KernelBody::Operand::Kind::number ? 'n'
-                                                                    : 'v';
-    return text_of(kind, o.index);
+    text_ += text_of_arguments(b_, type, text_of(first, ";\n  ", array, " array[", arrays(), "]"));
   }
 
   // Computes one element of each output.
@@ -72,32 +103,14 @@ class Writer {
     for (size_t k = 0; k < b_.numbers.size(); ++k) add("const ", compute(b_.numbers[k]), " n", k);
     for (size_t k = 0; k < b_.attributes.size(); ++k)
       add("const ", b_.attributes[k]->type, "& f", k);
-    for (size_t k = 0; k < b_.outputs.size(); ++k) add(compute(b_.outputs[k].second), "& y", k);
+    for (size_t k = 0; k < b_.outputs.size(); ++k) add(compute(b_.outputs[k].dtype), "& y", k);
     line("LOCUS_HD void body(", list, ") {");
-    for (size_t k = 0; k < b_.lines.size(); ++k) {
-      const KernelBody::Line& l = b_.lines[k];
-      const std::string from = listed(l.from, &Writer::of);
-      const std::string left = text_of("  const ", compute(l.dtype), " v", k, " = ");
-      if (!l.formula)
-        line(left, "fusion::stored<", storage(l.dtype), ">(", from, ");");
-      else if (l.attributes < 0)
-        line(left, "fusion::apply<", storage(l.dtype), ">(", l.formula->type, "(), ", from, ");");
-      else
-        line(left, "fusion::apply<", storage(l.dtype), ">(f", l.attributes, ", ", from, ");");
-    }
+    for (size_t k = 0; k < b_.lines.size(); ++k) line("  ", text_of_line(b_, k));
     for (size_t k = 0; k < b_.outputs.size(); ++k)
-      line("  y", k, " = ", of(b_.outputs[k].first), ";");
+      line("  y", k, " = ", word(b_.outputs[k].from), ";");
     line("}");
   }
 
-  // Names for the numbers and attributes of the arguments a.
-  void constants() {
-    for (size_t k = 0; k < b_.numbers.size(); ++k)
-      line("  const ", compute(b_.numbers[k]), " n", k, " = jit::number<", compute(b_.numbers[k]),
-           ">(a.number[", k, "]);");
-    for (size_t k = 0; k < b_.attributes.size(); ++k)
-      line("  const ", b_.attributes[k]->type, " f", k, " = a.f", k, ";");
-  }
   // A call of the body. `element`: follows the names of arrays.
   std::string call(const char* element) const {
     std::string list;
@@ -114,11 +127,11 @@ class Writer {
   void loop() {
     line("extern \"C\" __attribute__((visibility(\"default\"))) void ", name_,
          "_loop(const Args& a, int64_t begin, int64_t end, int64_t step) {");
-    constants();
+    text_ += constants_of(b_);
     for (size_t k = 0; k < inputs_; ++k)
       line("  alignas(64) ", compute(b_.arrays[k]), " b", k, "[jit::kStaged];");
     for (size_t k = 0; k < b_.outputs.size(); ++k)
-      line("  alignas(64) ", compute(b_.outputs[k].second), " c", k, "[jit::kStaged];");
+      line("  alignas(64) ", compute(b_.outputs[k].dtype), " c", k, "[jit::kStaged];");
     line(
         "  for (int64_t at = begin; at < end; at += step) {\n"
         "    const int64_t m = end - at < step ? end - at : step;");
@@ -126,7 +139,7 @@ class Writer {
       line("    const ", compute(b_.arrays[k]), "* const x", k, " = jit::fetch<",
            storage(b_.arrays[k]), ">(a.loop, a.array[", k, "], at, m, b", k, ");");
     for (size_t k = 0; k < b_.outputs.size(); ++k) {
-      const DType d = b_.outputs[k].second;
+      const DType d = b_.outputs[k].dtype;
       line("    ", compute(d), "* const y", k, " = jit::place<", storage(d), ">(a.array[",
            inputs_ + k, "], at, c", k, ");");
     }
@@ -135,7 +148,7 @@ class Writer {
         "#pragma GCC ivdep\n#endif\n    for (int64_t e = 0; e < m; ++e) ",
         call("[e]"));
     for (size_t k = 0; k < b_.outputs.size(); ++k)
-      line("    jit::put<", storage(b_.outputs[k].second), ">(a.loop, a.array[", inputs_ + k,
+      line("    jit::put<", storage(b_.outputs[k].dtype), ">(a.loop, a.array[", inputs_ + k,
            "], at, m, y", k, ");");
     line("  }\n}");
   }
@@ -143,7 +156,7 @@ class Writer {
   void begin_gpu(const char* suffix, const char* args) {
     line("extern \"C\" __global__ void ", name_, suffix, "(const __grid_constant__ ", args,
          " a) {\n  const int64_t thread = blockIdx.x * int64_t{blockDim.x} + threadIdx.x;");
-    constants();
+    text_ += constants_of(b_);
   }
 
   // A loop over one axis. A thread computes a pack: 16 bytes of the widest array. One thread
@@ -193,10 +206,10 @@ class Writer {
       line("    const ", compute(b_.arrays[k]), " x", k, " = jit::get<", storage(b_.arrays[k]),
            ">(", data(k), ", ", offset(k), ");");
     for (size_t k = 0; k < b_.outputs.size(); ++k)
-      line("    ", compute(b_.outputs[k].second), " y", k, ";");
+      line("    ", compute(b_.outputs[k].dtype), " y", k, ";");
     line("    ", call(""));
     for (size_t k = 0; k < b_.outputs.size(); ++k)
-      line("    jit::set<", storage(b_.outputs[k].second), ">(", data(inputs_ + k), ", ",
+      line("    jit::set<", storage(b_.outputs[k].dtype), ">(", data(inputs_ + k), ", ",
            offset(inputs_ + k), ", y", k, ");");
   }
 
@@ -208,7 +221,8 @@ class Writer {
 };
 
 // The constants of formulas (form.h) that no formula computes with.
-constexpr const char* kConstants[] = {"unsigned kInRange", "double kLow", "double kHigh", "bool k"};
+constexpr const char* kConstants[] = {"unsigned kInRange", "double kLow", "double kHigh", "bool k",
+                                      "const char* k"};
 
 std::string without_constants(std::string_view text) {
   std::string rest;
@@ -230,8 +244,9 @@ std::span<const SourceFile> gpu_headers() {
   static const std::vector<SourceFile>& headers = *[] {
     auto* const all = new std::vector<SourceFile>;
     for (const SourceFile& file : formula_source()) {
-      const bool formulas = std::string_view(file.name).ends_with("_kernel.h");
-      all->push_back({file.name, formulas ? (new std::string(without_constants(file.text)))->c_str()
+      const std::string_view name = file.name;
+      const bool constants = name.ends_with("_kernel.h") || name.starts_with("locus/ops/reduce/");
+      all->push_back({file.name, constants ? (new std::string(without_constants(file.text)))->c_str()
                                           : file.text});
     }
     return all;

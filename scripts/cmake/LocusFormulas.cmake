@@ -3,7 +3,10 @@ file(GLOB formula_headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ops/e
 list(APPEND formula_headers core/hd.h core/half.h ops/kernel/types.h ops/kernel/cast.h
                             ops/kernel/math.h ops/kernel/product.h ops/kernel/divisor.h
                             ops/elementwise/form.h ops/jit/element.h ops/jit/reduction.h
-                            ops/jit/names.h ops/fuse/body.h)
+                            ops/jit/names.h ops/fuse/body.h ops/fuse/rows.h
+                            ops/reduce/reduction.h ops/reduce/lanes.h ops/reduce/sum.h
+                            ops/reduce/extreme.h ops/reduce/logsumexp.h ops/reduce/squares.h
+                            ops/reduce/norm.h)
 set(formula_files)
 foreach(header ${formula_headers})
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${header})
