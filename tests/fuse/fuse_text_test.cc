@@ -65,6 +65,37 @@ TEST(FuseText, OfAFewFormulasIsLittleCode) {
   EXPECT_LT(code.size(), 24u << 10);
 }
 
+TEST(FuseText, CompilesEveryReductionForEveryDType) {
+  using Kind = KernelBody::Operand::Kind;
+  const KernelBody::Operand x{Kind::array, 0};
+  for (const DType d : {f32, f64, f16, bf16, i32, i64, u8, i8, bool_}) {
+    KernelBody body{.arrays = {d, d}, .of_row = {false, true}};
+    const auto add = [&](const char* text, DType result, KernelBody::Operand from) {
+      body.reductions.push_back({text, result, from});
+      return KernelBody::Operand{Kind::reduction, static_cast<int>(body.reductions.size()) - 1};
+    };
+    const DType whole = is_floating(d) ? d : i64;
+    for (const char* text : {"Sum()", "Prod()"})
+      body.outputs.push_back({add(text, whole, x), whole, true});
+    for (const char* text : {"Max()", "Min()"})
+      body.outputs.push_back({add(text, d, x), d, true});
+    if (is_floating(d))
+      for (const char* text : {"Sum{{}, true}", "LogSumExp()", "Norm::Euclidean()"})
+        body.outputs.push_back({add(text, d, x), d, true});
+    // Whether an element differs from the smallest; the elements as f16.
+    body.lines.push_back({.formula = formula::info_of(get_op("not_equal")),
+                          .dtype = bool_,
+                          .from = {x, {Kind::reduction, 3}}});
+    body.outputs.push_back({add("Max()", bool_, {Kind::line, 0}), bool_, true});
+    body.lines.push_back({.dtype = f16, .from = {x}});
+    body.outputs.push_back({{Kind::line, 1}, f16});
+    const std::string code = compile(text_of_row_kernel("of_rows", body, true));
+    EXPECT_THAT(code, testing::AllOf(testing::HasSubstr("of_rows_rows"),
+                                     testing::HasSubstr("of_rows_any")))
+        << name(d);
+  }
+}
+
 }  // namespace
 }  // namespace locus::fusion
 #endif
