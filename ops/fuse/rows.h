@@ -4,7 +4,6 @@
 
 #include <locus/ops/fuse/body.h>
 #ifndef __CUDACC__
-#define LOCUS_ISA_NAMESPACE generated
 #include <locus/ops/reduce/lanes.h>
 #endif
 #include <locus/ops/reduce/extreme.h>

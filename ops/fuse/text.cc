@@ -34,6 +34,7 @@ std::string headers_of(const char* first, bool gpu) {
   if (!gpu)
     for (const char* w : {"__device__", "__host__", "__forceinline__", "__noinline__"})
       text += text_of("#define ", w, '\n');
+  if (!gpu) text += "#define LOCUS_ISA_NAMESPACE generated\n";
   text += text_of("#include <", first, ">\n");
   for (const SourceFile& file : formula_source())
     if (std::string_view(file.name).ends_with("_kernel.h"))
