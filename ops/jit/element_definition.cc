@@ -24,7 +24,7 @@ const ElementDefinition& ElementDefinition::of(const std::string& in, const std:
                                                const std::string& body, const std::string& name,
                                                const KernelOptions& options, bool pointers) {
   const auto make = [&] {
-    check_kernel_name("ElementwiseKernel", name);
+    check_kernel_name("ElementwiseKernel", name, kFourTexts);
     const std::string who = "ElementwiseKernel " + name;
     Parameters all = pointers ? parse_pointers(who, in) : parse_parameters(who, in, false);
     if (!pointers)
@@ -32,7 +32,8 @@ const ElementDefinition& ElementDefinition::of(const std::string& in, const std:
     check_names(who, all, {"i", "n"});
     if (std::ranges::none_of(all, &Parameter::written))
       throw ValueError(who, ": has no output; expected one or more ",
-                       pointers ? "pointers without const" : "parameters in the second list");
+                       pointers ? text_of("pointers without const; ", kFourTexts)
+                                : "parameters in the second list");
     if (!options.reduce_type.empty())
       throw ValueError(who, ": has the reduce type ", options.reduce_type,
                        "; expected none, or a ReductionKernel");

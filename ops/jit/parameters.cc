@@ -66,7 +66,7 @@ void set_type(std::string_view who, Parameter& p, const std::vector<std::string>
       who, ": the type ", type, " of the parameter \"", p.text,
       "\" is not known; expected f32, f64, f16, bf16, i32, i64, u8, i8 or bool, a name "
       "such as float32, float, double, half, int or int64",
-      letters ? ", or one letter" : "");
+      letters ? ", or one letter" : text_of("; ", kFourTexts));
 }
 
 // Calls each(text, words) for the items between commas. No items: nothing.
@@ -165,11 +165,12 @@ void check_names(std::string_view who, const Parameters& parameters,
   }
 }
 
-void check_kernel_name(std::string_view type, std::string_view name) {
+void check_kernel_name(std::string_view type, std::string_view name, std::string_view texts) {
   if (!identifier(name))
     throw ValueError(type, ' ', name,
-                     ": the name is no identifier of C++; expected "
-                     "letters, digits and _, such as sqdiff");
+                     ": the name is no identifier of C++; expected letters, digits and _, such as "
+                     "sqdiff",
+                     texts.empty() ? "" : "; ", texts);
 }
 
 std::vector<std::string> tokens_of(std::string_view text) {

@@ -12,6 +12,9 @@
 namespace locus::jit {
 
 inline constexpr size_t kMostOperands = 24, kMostNumbers = 16;
+// The end of errors of an ElementwiseKernel with fewer texts.
+inline constexpr const char* kFourTexts =
+    "a kernel with inputs and outputs takes four texts: inputs, outputs, body, name";
 
 struct Parameter {
   std::string name;
@@ -37,7 +40,8 @@ std::optional<DType> dtype_named(std::string_view type);
 void check_names(std::string_view who, const Parameters& parameters,
                  std::initializer_list<std::string_view> taken);
 // "sqdiff" is a kernel's name, "1" and "while" are not. Throws ValueError. `type`: of the kernel.
-void check_kernel_name(std::string_view type, std::string_view name);
+// `texts`: the end of the error, about the texts that such a kernel takes.
+void check_kernel_name(std::string_view type, std::string_view name, std::string_view texts = "");
 
 // Identifiers, numbers and operators of C++ text, without comments and literals' contents.
 std::vector<std::string> tokens_of(std::string_view text);

@@ -13,8 +13,21 @@ namespace {
 
 using List = std::span<const Operand* const>;
 
+// Refuses an integer behind the inputs: l2(x, 1).
+void check_outputs(const Definition& d, List all) {
+  for (size_t k = d.inputs; k < all.size(); ++k)
+    if (all[k]->is_scalar() && all[k]->scalar().kind() == Scalar::Kind::integer) {
+      const int64_t number = all[k]->scalar().integer();
+      throw ValueError(d.name, ": operand ", k, " is the number ", number, "; expected ",
+                       d.described(0, d.inputs), ", and then tensors for ",
+                       d.described(d.inputs, d.parameters.size()),
+                       " or nothing; for an axis write {.axis = ", number, '}');
+    }
+}
+
 // The axes are those of the input with the most axes.
 Attrs how_of(const Definition& d, List in, const ReduceOptions& o) {
+  check_outputs(d, in);
   const Tensor* widest = nullptr;
   for (size_t k = 0; k < std::min(in.size(), d.inputs); ++k) {
     if (d.parameters[k].raw || in[k]->is_scalar() || !in[k]->tensor().defined()) continue;

@@ -12,7 +12,10 @@ const ReductionDefinition& ReductionDefinition::of(const std::string& in, const 
                                                    const std::string& name,
                                                    const KernelOptions& options) {
   const auto make = [&] {
-    check_kernel_name("ReductionKernel", name);
+    check_kernel_name(
+        "ReductionKernel", name,
+        "a ReductionKernel takes seven texts: inputs, outputs, map, reduce, post_map, "
+        "identity, name");
     const std::string who = "ReductionKernel " + name;
     Parameters all = parse_parameters(who, in, false), outputs = parse_parameters(who, out, true);
     if (std::ranges::all_of(all, &Parameter::raw))

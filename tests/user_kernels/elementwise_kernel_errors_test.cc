@@ -33,6 +33,18 @@ TEST(ElementwiseKernelErrors, NamesOfKernels) {
   EXPECT_NAMES_ITS_LINE(ElementwiseKernel("T x", "T z", "", "1"));
 }
 
+TEST(ElementwiseKernelErrors, AForgottenNameIsToldWhichTextsThereAre) {
+  const char* const four = "four texts: inputs, outputs, body, name";
+  const auto refused_three = [](const char* first, const char* second, const char* third) {
+    return message_of<ValueError>([&] { ElementwiseKernel(first, second, third); });
+  };
+  EXPECT_THAT(refused_three("T x, T y", "T z", "z = x - y;"),
+              AllOf(HasSubstr("the name is no identifier"), HasSubstr(four)));
+  EXPECT_THAT(refused_three("T x", "z = x;", "k"), AllOf(HasSubstr("type T"), HasSubstr(four)));
+  EXPECT_THAT(refused_three("f32 x", "z = x;", "k"),
+              AllOf(HasSubstr("has no output"), HasSubstr(four)));
+}
+
 TEST(ElementwiseKernelErrors, ListsOfParameters) {
   EXPECT_THAT(refused("T", "T z"), HasSubstr("the parameter \"T\" is not of the form"));
   EXPECT_THAT(refused("raw x", "T z"), HasSubstr("the parameter \"raw x\" is not of the form"));

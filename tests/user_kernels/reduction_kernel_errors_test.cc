@@ -27,7 +27,8 @@ std::string refused(const char* in, const char* out, const char* map = "x",
 
 TEST(ReductionKernelErrors, ListsNamesAndTexts) {
   EXPECT_THAT(refused("T x", "T y", "x", "a + b", "1"),
-              StartsWith("ReductionKernel 1: the name is no identifier"));
+              AllOf(StartsWith("ReductionKernel 1: the name is no identifier"),
+                    HasSubstr("map, reduce, post_map, identity, name")));
   EXPECT_THAT(refused("T x", ""), StartsWith("ReductionKernel k: has no output"));
   EXPECT_THAT(refused("raw T x", "T y"), HasSubstr("have none that is not raw"));
   EXPECT_THAT(refused("", "T y"), HasSubstr("have none that is not raw"));
@@ -69,6 +70,17 @@ TEST(ReductionKernelErrors, Axes) {
     EXPECT_NAMES_ITS_LINE(my_sum().run({x}, {.axis = 2}));
     EXPECT_NAMES_ITS_LINE(my_sum().into({x}, {y}, {.axis = 2}));
   }
+}
+
+TEST(ReductionKernelErrors, AnAxisNeedsItsName) {
+  const Tensor x = ones({2, 3});
+  for (const std::string& text :
+       {message_of<ValueError>([&] { my_sum()(x, 1); }), message_of<ValueError>([&] {
+          my_sum().run({x, 1});
+        })})
+    EXPECT_THAT(text, AllOf(StartsWith("my_sum: operand 1 is the number 1; expected T x, and then "
+                                       "tensors for T y or nothing"),
+                            HasSubstr("for an axis write {.axis = 1}")));
 }
 
 TEST(ReductionKernelErrors, NoElementsWithoutAnIdentity) {
