@@ -156,8 +156,9 @@ class RawModule {
   // The kernel of this name: extern "C", or one of the name expressions. Touches no device: a name
   // that the module lacks is found at the first launch on a device.
   //
-  // If a signature is given, launches check the arguments' types: "const f32* f32* i32". A pointer
-  // to const is only read. "*" is a pointer to any type, "?" any argument.
+  // If a signature is given, launches check the arguments' types: "const f32* f32* i32", or as in
+  // C++, "const float*, float*, unsigned int". A pointer to const is only read. "*" is a pointer to
+  // any type, "?" any argument.
   RawKernel get(std::string name, std::string signature = {}, Caller = Caller::here()) const;
 
   // Copy a tensor's bytes, from any context, to a __constant__ or __device__ variable on context c,

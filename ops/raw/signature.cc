@@ -9,25 +9,34 @@
 namespace locus::raw {
 namespace {
 
-constexpr std::string_view kNames = "f32 f64 f16 bf16 i8 i16 i32 i64 u8 u16 u32 u64 bool";
-constexpr std::pair<std::string_view, std::string_view> kOthers[] = {
-    {"float32", "f32"}, {"float", "f32"},         {"float64", "f64"},  {"double", "f64"},
-    {"float16", "f16"}, {"half", "f16"},          {"__half", "f16"},   {"bfloat16", "bf16"},
-    {"int8", "i8"},     {"int8_t", "i8"},         {"int16", "i16"},    {"int16_t", "i16"},
-    {"short", "i16"},   {"int32", "i32"},         {"int32_t", "i32"},  {"int", "i32"},
-    {"int64", "i64"},   {"int64_t", "i64"},       {"long", "i64"},     {"uint8", "u8"},
-    {"uint8_t", "u8"},  {"uint16", "u16"},        {"unsigned", "u32"}, {"uint16_t", "u16"},
-    {"uint32", "u32"},  {"uint32_t", "u32"},      {"uint64", "u64"},   {"uint64_t", "u64"},
-    {"bool_", "bool"},  {"__nv_bfloat16", "bf16"}};
+// A type and its other names.
+struct Type {
+  std::string_view name, others;
+};
+constexpr Type kTypes[] = {
+    {"f32", "float32, float"},
+    {"f64", "float64, double"},
+    {"f16", "float16, half, __half"},
+    {"bf16", "bfloat16, __nv_bfloat16"},
+    {"i8", "int8, int8_t, char, signed char"},
+    {"i16", "int16, int16_t, short, short int"},
+    {"i32", "int32, int32_t, int"},
+    {"i64", "int64, int64_t, long, long int, long long, long long int"},
+    {"u8", "uint8, uint8_t, unsigned char"},
+    {"u16", "uint16, uint16_t, unsigned short, unsigned short int"},
+    {"u32", "uint32, uint32_t, unsigned, unsigned int"},
+    {"u64",
+     "uint64, uint64_t, size_t, unsigned long, unsigned long int, unsigned long long, "
+     "unsigned long long int"},
+    {"bool", "bool_"}};
 
 // "f32" for each name of a type, or "".
 std::string type_of(std::string_view name) {
-  const auto known =
-      std::ranges::find(kOthers, name, &std::pair<std::string_view, std::string_view>::first);
-  if (known != std::end(kOthers)) return std::string(known->second);
-  const bool canonical =
-      !name.empty() && text_of(' ', kNames, ' ').find(text_of(' ', name, ' ')) != std::string::npos;
-  return canonical ? std::string(name) : "";
+  for (const Type& t : kTypes)
+    if (name == t.name ||
+        text_of(", ", t.others, ", ").find(text_of(", ", name, ", ")) != std::string::npos)
+      return std::string(t.name);
+  return "";
 }
 
 // Words, and * ? and commas alone.
@@ -42,6 +51,25 @@ std::vector<std::string> tokens(std::string_view text) {
     else if (!blank)
       all.emplace_back(1, c);
     word = !blank && !mark;
+  }
+  return all;
+}
+
+// Words that are one type become one token, with single blanks: "unsigned long long".
+std::vector<std::string> joined(const std::vector<std::string>& words) {
+  constexpr size_t kMostWords = 4;
+  std::vector<std::string> all;
+  for (size_t at = 0; at < words.size();) {
+    size_t taken = 1;
+    std::string type = words[at], longer = type;
+    for (size_t n = 1; n < kMostWords && at + n < words.size(); ++n) {
+      longer += ' ' + words[at + n];
+      if (type_of(longer).empty()) continue;
+      type = longer;
+      taken = n + 1;
+    }
+    all.push_back(type);
+    at += taken;
   }
   return all;
 }
@@ -73,11 +101,12 @@ std::vector<Parameter> parse_signature(std::string_view who, std::string_view te
   bool constant = false;
   bool open = false;  // a star makes the last type a pointer
   const auto refuse = [&](const std::string& word) {
-    throw ValueError(who, ": the signature \"", text, "\" has \"", word, "\"; expected ", kNames,
-                     ", a pointer such as \"f32*\" or \"const f32*\", \"*\" for any pointer, or "
-                     "\"?\" for any argument");
+    throw ValueError(who, ": the signature \"", text, "\" has \"", word, "\"; expected ",
+                     listed(kTypes, &Type::name, " "),
+                     " or a name of C++ such as unsigned int, a pointer such as \"f32*\" or "
+                     "\"const f32*\", \"*\" for any pointer, or \"?\" for any argument");
   };
-  for (const std::string& token : tokens(text)) {
+  for (const std::string& token : joined(tokens(text))) {
     if (token == "const") {
       if (constant) refuse("const const");
       constant = true;

@@ -18,8 +18,8 @@ struct Parameter {
   std::string type = {};  // "f32"; of a pointer to any type: ""
 };
 
-// "const f32*, float* i32": types between blanks or commas. Errors are ValueErrors that begin with
-// `who`.
+// "const f32*, float* i32": types between blanks or commas. "long long" is one type. Errors are
+// ValueErrors that begin with `who`.
 std::vector<Parameter> parse_signature(std::string_view who, std::string_view text);
 // Throws ValueError for another number of arguments, DTypeError for one of another type.
 void check_signature(std::string_view who, std::span<const Parameter> signature,

@@ -38,6 +38,14 @@ TEST(RawSignature, NamesTypes) {
   EXPECT_THAT(texts(" "), ElementsAre());
 }
 
+TEST(RawSignature, NamesOfSeveralWordsAreOneType) {
+  EXPECT_THAT(texts("unsigned int, long long, const unsigned  long long *, unsigned char*"),
+              ElementsAre("u32", "i64", "const u64*", "u8*"));
+  EXPECT_THAT(texts("unsigned long long int short short int char size_t long, long"),
+              ElementsAre("u64", "i16", "i16", "i8", "u64", "i64", "i64"));
+  EXPECT_THAT(texts("unsigned f32 int unsigned"), ElementsAre("u32", "f32", "i32", "u32"));
+}
+
 TEST(RawSignature, RefusesOtherWords) {
   for (const auto& [text, word] : {std::pair{"f32* float4", "float4"},
                                    {"f32 const", "const"},
