@@ -107,12 +107,14 @@ const KernelProgram& Module::on(Context c, std::string_view who) const {
 KernelProgram::Global Module::global(Context c, std::string_view who,
                                      const std::string& name) const {
   const KernelProgram::Global found = on(c, who).global(name);
-  if (!found.data)
-    throw ValueError(who, ": ", source_.name, " has no variable \"", name, "\" on ", c,
-                     "; expected a __constant__ or __device__ variable that is not static; list "
-                     "one of a namespace in RawOptions::name_expressions: \"&",
-                     name, '"');
-  return found;
+  if (found.data) return found;
+  std::vector<std::string> variables;  // that have name expressions
+  for (const std::string& e : source_.expressions)
+    if (e.starts_with('&')) variables.push_back(e.substr(1));
+  throw ValueError(who, ": ", source_.name, " has no variable \"", name, "\" on ", c,
+                   "; expected a __constant__ or __device__ variable that is not static",
+                   variables.empty() ? "" : text_of(", or of ", listed(variables)),
+                   "; list one of a namespace in RawOptions::name_expressions: \"&", name, '"');
 }
 
 Function::Function(const Module& m, const std::string& n, const std::string& signature)

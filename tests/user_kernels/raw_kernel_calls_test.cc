@@ -376,6 +376,9 @@ TEST_F(RawKernelCalls, RefuseGlobalsOfAnotherSizeOrName) {
               HasSubstr("get_global: weights has 8 bytes on fake_gpu(0), and f32 () has 4"));
   EXPECT_THAT(message_of<ValueError>([&] { m.get_global(gpu_, "bias", f32); }),
               HasSubstr("get_global: RawModule has no variable \"bias\" on fake_gpu(0); expected"));
+  const RawModule named("add global names", {.name_expressions = {"add<int>", "&ns::calls"}});
+  EXPECT_THAT(message_of<ValueError>([&] { named.get_global(gpu_, "calls", i32); }),
+              HasSubstr("that is not static, or of ns::calls; list one of a namespace in"));
   EXPECT_THROW(m.set_global(gpu_, "weights", Tensor()), EmptyTensor);
   EXPECT_THROW(m.get_global(cpu(0), "weights", f32), UnsupportedOnContext);
 }
