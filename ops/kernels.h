@@ -98,6 +98,11 @@ class ElementwiseKernel {
 
 // --- Details ---
 
+// Limits and names:
+//   - A kernel has at most 24 parameters. At most 16 operands of a call are numbers.
+//   - operator() takes at most 8 operands. run() and into() take all.
+//   - No parameter is named i or n, or begins with _. No type is the letter i or n.
+//
 // Types and shapes:
 //   - The dtype of a letter is that of given outputs, else of input tensors, else of numbers: f32,
 //     i64 or bool.
@@ -110,9 +115,9 @@ class ElementwiseKernel {
 //     inputs; otherwise they are row-major.
 //
 // Errors of a call, before anything is written:
-//   - ValueError: a wrong number of operands; a size that is missing, or given although a tensor
-//     decides it; a number for a raw parameter or an output; a raw output that is not given;
-//     outputs that overlap.
+//   - ValueError: a wrong number of operands; too many numbers; a size that is missing, or given
+//     although a tensor decides it; a number for a raw parameter or an output; a raw output that is
+//     not given; outputs that overlap.
 //   - EmptyTensor: an operand is undefined.
 //   - ShapeError: operands do not broadcast; a given output has another shape than the loop.
 //   - DTypeError: a letter has two dtypes or none; a tensor has not the parameter's dtype.

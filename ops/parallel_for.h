@@ -137,13 +137,14 @@ struct Loop {
 
 }  // namespace detail
 
-// Calls f(i, pointers...) for i = 0 to n - 1. `tensors` are at least one Writes<T>, and any number
-// of Writes<T> and Reads<T>. f gets their pointers in this order. n is not checked against sizes: f
+// Calls f(i, pointers...) for i = 0 to n - 1. `tensors` are 1 to 32 of Writes<T> and Reads<T>, with
+// at least one Writes<T>. f gets their pointers in this order. n is not checked against sizes: f
 // must not access elements outside of the tensors.
 //
 // Before anything runs, the call throws EmptyTensor; DTypeError if T is not a tensor's dtype;
-// ShapeError if a written tensor is not row-major; ContextMismatch; ValueError if n < 0 or if
-// written tensors overlap; UnsupportedOnContext on a GPU if nvcc did not compile f.
+// ShapeError if a written tensor is not row-major; ContextMismatch; ValueError if n < 0, if
+// written tensors overlap or if there are more than 32 tensors; UnsupportedOnContext on a GPU if
+// nvcc did not compile f.
 template <bool ForGpus = detail::kCompilesForGpus, class F, class... T>
 void parallel_for(int64_t n, const F& f, const T&... tensors) {
   static_assert((T::kWritten || ...), "parallel_for: name the tensors that f writes: Writes<T>(y)");

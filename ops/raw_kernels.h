@@ -177,15 +177,15 @@ class RawModule {
 
 // Errors of a launch, before anything is enqueued:
 //   - ValueError: a grid or block that no GPU allows, or larger than this kernel's registers or
-//     shared memory allow; a wrong number of arguments; a value of another size than the
-//     parameter's; a tensor that is not contiguous; a kernel or variable that the module lacks,
-//     with the names that it has; a cooperative grid whose blocks do not run at a time.
+//     shared memory allow; a wrong number of arguments, or more than 256; a value of another size
+//     than the parameter's; a tensor that is not contiguous; a variable that the module lacks, or a
+//     kernel, with the names that it has; a cooperative grid whose blocks do not run at a time.
 //   - DTypeError: an argument of another type than the signature's.
 //   - ContextMismatch: tensors on different contexts.
 //   - UnsupportedOnContext: a host context or an emulated GPU; no NVRTC; a cooperative launch on a
 //     GPU that has none.
-//   - SourceError: the text does not compile, or lacks a name expression. The errors have the
-//     text's line numbers.
+//   - SourceError: the text does not compile, lacks a name expression, or has a kernel with more
+//     than 32764 bytes of parameters. The errors have the text's line numbers.
 //   - DeviceError: the GPU refuses a file's code.
 //   - Error: while autograd records, a tensor that needs a gradient.
 

@@ -62,6 +62,8 @@ class ReductionKernel {
 // - The order of combination depends only on shapes, strides and the type of device. cpu contexts
 //   and emulated GPUs give the same bits.
 // - At least one input that is not raw is a tensor. Outputs are not raw.
+// - No parameter is named a, b, i or n, or begins with _. operator() takes at most 4 operands. Other
+//   limits are those of ElementwiseKernel.
 // - ShapeError: an axis is out of range or given twice; an output has another shape than the
 //   result; no elements and no identity. Other errors are those of ElementwiseKernel.
 

@@ -139,6 +139,19 @@ TEST(ParallelFor, RefusesWrongCallsAndWritesNothing) {
   EXPECT_EQ(values(y), std::vector<double>(6, 0));
 }
 
+TEST(ParallelFor, TakesAtMost32Tensors) {
+  const Tensor y = zeros({1});
+  const auto run = [&]<size_t... I>(std::index_sequence<I...>) {
+    const std::vector<Tensor> read(sizeof...(I), y.clone());
+    parallel_for(
+        1, [](int64_t, float* to, const auto*... from) { *to = (*from + ...); }, Writes<float>(y),
+        Reads<float>(read[I])...);
+  };
+  EXPECT_THAT(message_of<ValueError>([&] { run(std::make_index_sequence<32>()); }),
+              HasSubstr("parallel_for: 33 tensors; expected at most 32"));
+  run(std::make_index_sequence<31>());
+}
+
 TEST(ParallelFor, ErrorsNameTheLineOfTheFirstTensor) {
   const Tensor y = zeros({3});
   EXPECT_NAMES_ITS_LINE(parallel_for(-1, LOCUS_LAMBDA(int64_t, float*){}, Writes<float>(y)));

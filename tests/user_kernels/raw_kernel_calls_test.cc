@@ -7,6 +7,7 @@
 #include <locus/core/capture.h>
 #include <locus/core/memory/storage.h>
 #include <locus/ops/create.h>
+#include <locus/ops/raw/module.h>
 #include <locus/ops/view.h>
 
 #include "tests/support/contexts.h"
@@ -182,6 +183,15 @@ TEST_F(RawKernelCalls, RefuseOtherArguments) {
               HasSubstr("add: argument 2 is an empty Tensor"));
   EXPECT_THAT(fake_gpu_state.launched, ElementsAre());
   EXPECT_THAT(values(x), ElementsAre(1));
+}
+
+TEST_F(RawKernelCalls, RefuseMoreThan256Arguments) {
+  const raw::Function& add =
+      raw::Module::of({.name = "add", .text = "add: many", .code = "", .options = {}})
+          .get("add", "");
+  const std::vector<RawArg> all(257, RawArg(nullptr));
+  EXPECT_THAT(message_of<ValueError>([&] { add.launch({.context = gpu_}, all); }),
+              HasSubstr("add: 257 arguments; expected at most 256"));
 }
 
 TEST_F(RawKernelCalls, RefuseTensorsThatAreNotContiguous) {
