@@ -78,12 +78,11 @@ class ElementwiseKernel {
   //
   //   const ElementwiseKernel gradient("T x, T dz", "T dx", "dx = 2 * x * dz;", "of_square");
   //   const auto square = ElementwiseKernel("T x", "T z", "z = x * x;", "square")
-  //                           .differentiable(gradient);
+  //                           .with_gradient(gradient);
   //
-  // Gradients of inputs that were broadcast are summed. For gradients of gradients, `gradient` is
-  // differentiable, too. Throws ValueError if a name does not match.
-  ElementwiseKernel differentiable(const ElementwiseKernel& gradient,
-                                   Caller = Caller::here()) const;
+  // Gradients of inputs that were broadcast are summed. For gradients of gradients, `gradient` has
+  // a gradient, too. Throws ValueError if a name does not match.
+  ElementwiseKernel with_gradient(const ElementwiseKernel& gradient, Caller = Caller::here()) const;
 
   const std::string& name() const;
   // The text that is compiled on context c for tensors of these dtypes: of the inputs, or of the
@@ -137,10 +136,10 @@ class ElementwiseKernel {
 //     read, too: fill it first.
 //
 // Gradients:
-//   - Without differentiable(), a kernel has none. Integer, bool and raw inputs and numbers have
+//   - Without with_gradient(), a kernel has none. Integer, bool and raw inputs and numbers have
 //     none.
 //   - If an input needs a gradient that the gradient kernel does not compute, backward throws
 //     Error.
-//   - Kernels with raw outputs or pointers cannot be differentiable.
+//   - Kernels with raw outputs or pointers cannot have one.
 
 }  // namespace locus

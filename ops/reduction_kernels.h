@@ -38,10 +38,10 @@ class ReductionKernel {
   void into(std::initializer_list<Operand> in, std::initializer_list<Operand> out,
             const ReduceOptions& = {}, Caller = Caller::here()) const;
 
-  // This kernel with a gradient, as ElementwiseKernel::differentiable(). In the gradient kernel,
+  // This kernel with a gradient, as ElementwiseKernel::with_gradient(). In the gradient kernel,
   // outputs and their gradients (y, dy) broadcast along the reduced axes, and n is the number of
   // all elements.
-  ReductionKernel differentiable(const ElementwiseKernel& gradient, Caller = Caller::here()) const;
+  ReductionKernel with_gradient(const ElementwiseKernel& gradient, Caller = Caller::here()) const;
 
   const std::string& name() const;
   // As ElementwiseKernel::source().
@@ -62,8 +62,8 @@ class ReductionKernel {
 // - The order of combination depends only on shapes, strides and the type of device. cpu contexts
 //   and emulated GPUs give the same bits.
 // - At least one input that is not raw is a tensor. Outputs are not raw.
-// - No parameter is named a, b, i or n, or begins with _. operator() takes at most 4 operands. Other
-//   limits are those of ElementwiseKernel.
+// - No parameter is named a, b, i or n, or begins with _. operator() takes at most 4 operands. The
+//   other limits are those of ElementwiseKernel.
 // - ShapeError: an axis is out of range or given twice; an output has another shape than the
 //   result; no elements and no identity. Other errors are those of ElementwiseKernel.
 

@@ -19,7 +19,7 @@ void set_op(Op& op, const Definition& d) {
   op.attrs_type = &typeid(Attrs);
   op.no_gradient =
       "a kernel from source text has no gradient of itself; name a kernel that computes it: "
-      "kernel.differentiable(gradient)";
+      "kernel.with_gradient(gradient)";
   op.no_samples = "it is no op of the registry";
   d.set(op);
 }

@@ -78,12 +78,12 @@ void ElementwiseKernel::into(std::initializer_list<Operand> in, std::initializer
   }
 }
 
-ElementwiseKernel ElementwiseKernel::differentiable(const ElementwiseKernel& gradient,
-                                                    Caller from) const try {
+ElementwiseKernel ElementwiseKernel::with_gradient(const ElementwiseKernel& gradient,
+                                                   Caller from) const try {
   using jit::ElementDefinition;
   ElementwiseKernel made = *this;
   made.definition_ =
-      &static_cast<const ElementDefinition*>(definition_)->differentiable(*gradient.definition_);
+      &static_cast<const ElementDefinition*>(definition_)->with_gradient(*gradient.definition_);
   return made;
 } catch (const Error&) {
   rethrow_at(from);

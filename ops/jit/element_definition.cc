@@ -56,7 +56,7 @@ ElementDefinition::ElementDefinition(const std::string& of_kernel, const KernelO
       grain(grain_of(used(body, options.preamble))),
       sets_first(outputs_set_by(body)) {}
 
-const ElementDefinition& ElementDefinition::differentiable(const Definition& gradient) const {
+const ElementDefinition& ElementDefinition::with_gradient(const Definition& gradient) const {
   const auto make = [&] {
     return std::unique_ptr<const Definition>(new ElementDefinition(
         name, options, parameters, {pointers, scatters, ordered}, body, matched(gradient)));

@@ -13,7 +13,7 @@ class ElementDefinition final : public Definition {
                                      const KernelOptions& options, bool pointers);
 
   // The same kernel with a gradient. Throws ValueError if names do not match.
-  const ElementDefinition& differentiable(const Definition& gradient) const;
+  const ElementDefinition& with_gradient(const Definition& gradient) const;
 
   std::string text(const Specialization& s, bool gpu) const override;  // element_text.cc
   std::vector<std::string> functions(bool gpu) const override;

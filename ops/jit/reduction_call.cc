@@ -111,12 +111,12 @@ void ReductionKernel::into(std::initializer_list<Operand> in, std::initializer_l
   }
 }
 
-ReductionKernel ReductionKernel::differentiable(const ElementwiseKernel& gradient,
-                                                Caller from) const try {
+ReductionKernel ReductionKernel::with_gradient(const ElementwiseKernel& gradient, Caller from) const
+    try {
   using jit::ReductionDefinition;
   ReductionKernel made = *this;
   made.definition_ =
-      &static_cast<const ReductionDefinition*>(definition_)->differentiable(*gradient.definition_);
+      &static_cast<const ReductionDefinition*>(definition_)->with_gradient(*gradient.definition_);
   return made;
 } catch (const Error&) {
   rethrow_at(from);

@@ -51,7 +51,7 @@ ReductionDefinition::ReductionDefinition(const std::string& of_kernel, const Ker
       texts(t),
       sets_first(outputs_set_by(t.post_map + ';')) {}
 
-const ReductionDefinition& ReductionDefinition::differentiable(const Definition& gradient) const {
+const ReductionDefinition& ReductionDefinition::with_gradient(const Definition& gradient) const {
   const auto make = [&] {
     return std::unique_ptr<const Definition>(new ReductionDefinition(
         name, options, parameters, {pointers, scatters, ordered}, texts, matched(gradient)));

@@ -21,7 +21,7 @@ class ReductionDefinition final : public Definition {
                                        const KernelOptions& options);
 
   // The same kernel with a gradient. Throws ValueError if names do not match.
-  const ReductionDefinition& differentiable(const Definition& gradient) const;
+  const ReductionDefinition& with_gradient(const Definition& gradient) const;
 
   std::string text(const Specialization& s, bool gpu) const override;  // reduction_text.cc
   std::vector<std::string> functions(bool gpu) const override;

@@ -233,7 +233,7 @@ TEST(ElementwiseKernelErrors, GradientsAreRefusedByBackward) {
     EXPECT_THAT(message_of<Error>([&] { k(x, x); }), HasSubstr("no_gradient"));
   }
   EXPECT_THAT(message_of<Error>([&] { z.backward(); }),
-              HasSubstr("kernel.differentiable(gradient)"));
+              HasSubstr("kernel.with_gradient(gradient)"));
 }
 
 TEST(ElementwiseKernelErrors, SourceOfDTypes) {

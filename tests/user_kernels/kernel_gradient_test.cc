@@ -37,7 +37,7 @@ ElementwiseKernel polynomial() {
   const ElementwiseKernel first("T x, T y, T dz", "T dx, T dy, T dw",
                                 "dx = 2 * x * y * dz; dy = x * x * dz; dw = dz;", "first");
   return ElementwiseKernel("T x, T y, T w", "T z", "z = x * x * y + w;", "polynomial")
-      .differentiable(first);
+      .with_gradient(first);
 }
 
 TEST(KernelGradient, EqualsDifferences) {
@@ -88,7 +88,7 @@ TEST(KernelGradient, ReadsOutputsNumbersAndRawInputs) {
                                    "dx = scale * z * dz + table[at] * dm;", "of_exponential");
   const auto k = ElementwiseKernel("T x, T scale, raw T table, int64 at", "T z, T m",
                                    "z = exp(scale * x); m = table[at] * x;", "exponential")
-                     .differentiable(gradient);
+                     .with_gradient(gradient);
   for (Context c : contexts()) {
     const Tensor x = array({0.0f, 1.0f}, c), table = array({3.0f, 5.0f}, c),
                  at = array({1, 0}, {c, i64});
@@ -104,10 +104,10 @@ TEST(KernelGradient, ReadsOutputsNumbersAndRawInputs) {
 TEST(KernelGradient, OfGradients) {
   const ElementwiseKernel second("T x, T dz, T ddx", "T dx, T ddz",
                                  "dx = 2 * dz * ddx; ddz = 2 * x * ddx;", "second_of_square");
-  const auto first = ElementwiseKernel("T x, T dz", "T dx", "dx = 2 * x * dz;", "of_square")
-                         .differentiable(second);
+  const auto first =
+      ElementwiseKernel("T x, T dz", "T dx", "dx = 2 * x * dz;", "of_square").with_gradient(second);
   const auto square =
-      ElementwiseKernel("T x", "T z", "z = x * x;", "my_square").differentiable(first);
+      ElementwiseKernel("T x", "T z", "z = x * x;", "my_square").with_gradient(first);
   for (Context c : contexts()) {
     const Tensor x = array({1.0f, 3.0f}, c);
     x.attach_grad();
@@ -148,9 +148,9 @@ TEST(KernelGradient, OfReductions) {
       "of_weighted_norm");
   const auto k =
       ReductionKernel("T x, T w", "T y", "w * x * x", "a + b", "y = sqrt(a)", "0", "weighted_norm")
-          .differentiable(gradient);
+          .with_gradient(gradient);
   const auto total = ReductionKernel("T x", "T y", "x", "a + b", "y = a", "0", "total")
-                         .differentiable({"T dy", "T dx", "dx = dy;", "of_total"});
+                         .with_gradient({"T dy", "T dx", "dx = dy;", "of_total"});
   for (Context c : contexts())
     for (const ReduceOptions& o :
          {ReduceOptions{}, {.axis = 0}, {.axis = {1, 2}}, {.axis = -1, .keepdims = true}}) {
@@ -177,7 +177,7 @@ TEST(KernelGradient, IntegersHaveNone) {
   const ElementwiseKernel gradient("U n1, T dz", "T dx, U dn1", "dx = n1 * dz; dn1 = 0;",
                                    "of_times");
   const auto k =
-      ElementwiseKernel("T x, U n1", "T z", "z = x * n1;", "times").differentiable(gradient);
+      ElementwiseKernel("T x, U n1", "T z", "z = x * n1;", "times").with_gradient(gradient);
   for (Context c : contexts()) {
     const Tensor x = ones({2}, c), n = array({3, 4}, {c, i32});
     x.attach_grad();
@@ -191,7 +191,7 @@ TEST(KernelGradient, NamesThatDoNotMatch) {
   const ElementwiseKernel k("T x, raw T w", "T z", "z = x * w[0];", "k");
   const auto refused = [&](const char* in, const char* out) {
     return message_of<ValueError>(
-        [&] { k.differentiable(ElementwiseKernel(in, out, "", "gradient")); });
+        [&] { k.with_gradient(ElementwiseKernel(in, out, "", "gradient")); });
   };
   EXPECT_THAT(
       refused("T x, T dz", "T dy"),
@@ -206,16 +206,16 @@ TEST(KernelGradient, NamesThatDoNotMatch) {
   EXPECT_THAT(refused("raw T dz, T x", "T dx"), HasSubstr("the gradient \"raw T dz\" is raw"));
   EXPECT_THAT(refused("T dz", "raw T dx"), HasSubstr("an output is raw"));
   const ElementwiseKernel pointers("float* x", "x[i] = 0;", "pointers");
-  EXPECT_THAT(message_of<ValueError>([&] { k.differentiable(pointers); }),
+  EXPECT_THAT(message_of<ValueError>([&] { k.with_gradient(pointers); }),
               HasSubstr("kernels with one list of parameters have no roles"));
-  EXPECT_NAMES_ITS_LINE(k.differentiable(pointers));
+  EXPECT_NAMES_ITS_LINE(k.with_gradient(pointers));
 }
 
 TEST(KernelGradient, MissingGradientsAreErrors) {
   const ElementwiseKernel gradient("T y, T dz", "T dx", "dx = y * dz;", "of_x");
   const ElementwiseKernel plain("T x, T y", "T z", "z = x * y;", "product");
-  const ElementwiseKernel k = plain.differentiable(gradient);
-  EXPECT_EQ(&k.name(), &plain.differentiable(gradient).name());
+  const ElementwiseKernel k = plain.with_gradient(gradient);
+  EXPECT_EQ(&k.name(), &plain.with_gradient(gradient).name());
   EXPECT_NE(&k.name(), &plain.name());
   const Tensor x = ones({2}), y = full({2}, 3);
   x.attach_grad();
