@@ -77,7 +77,7 @@ class RawArg {
   // The kernel only reads the tensor. Without read(), it counts as read and written.
   friend RawArg read(RawArg a);
   // Passes the pointer to the first element of any view.
-  friend RawArg unchecked(RawArg a);
+  friend RawArg any_layout(RawArg a);
 
   const Tensor* tensor() const { return tensor_; }  // null: a value
   const void* value() const { return value_; }
@@ -99,7 +99,7 @@ inline RawArg read(RawArg a) {
   a.written_ = false;
   return a;
 }
-inline RawArg unchecked(RawArg a) {
+inline RawArg any_layout(RawArg a) {
   a.any_layout_ = true;
   return a;
 }

@@ -81,7 +81,7 @@ class Function::Launch {
     if (!t.contiguous() && !args_[i].any_layout())
       throw ValueError(f_.name, ": argument ", described(args_, i),
                        " has gaps or another order, which the kernel does not see; pass a copy: "
-                       "x.clone(), or, if the kernel computes with the strides, unchecked(x)");
+                       "x.clone(), or, if the kernel computes with the strides, any_layout(x)");
     if (autograd::is_recording() && needs_grad(t.impl()))
       throw Error(f_.name, ": argument ", described(args_, i),
                   " needs a gradient, and a kernel from source text has none; pass x.detach(), or "
