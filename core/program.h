@@ -57,7 +57,7 @@ struct LaunchShape {
 struct KernelAttributes {
   int registers = 0;                    // of a thread
   int max_threads = 0;                  // of a block
-  int best_block = 0;                   // threads of a block that keep the GPU busiest
+  int suggested_block = 0;              // threads of a block that keep the GPU busiest
   int64_t local_bytes = 0;              // of a thread: memory for what is not in registers
   int64_t shared_bytes = 0;             // of a block, that the text declares
   int64_t constant_bytes = 0;           // of the program's constants
@@ -81,7 +81,7 @@ class KernelFunction : NonCopyable {
   // Of a GPU's function. Throw Error on host contexts, as here.
   virtual const KernelAttributes& attributes() const;
   // How many blocks of this shape the GPU runs at a time.
-  virtual int64_t blocks_at_a_time(const LaunchShape& shape) const;
+  virtual int64_t max_active_blocks(const LaunchShape& shape) const;
   // n <= kMostCounters zeros on the stream's GPU, for the blocks of one launch to count in. The
   // launch leaves them zero. Call it in the kernel function that launches. Throws Error on host
   // contexts.

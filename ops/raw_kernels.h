@@ -137,7 +137,7 @@ class RawKernel {
   // These compile the module for context c if that was not done yet.
   KernelAttributes attributes(Context c, Caller = Caller::here()) const;
   // How many blocks of this shape run at a time: the largest grid of a cooperative launch.
-  int64_t blocks_at_a_time(Context c, const RawLaunch& launch, Caller = Caller::here()) const;
+  int64_t max_active_blocks(Context c, const RawLaunch& launch, Caller = Caller::here()) const;
   const std::string& name() const;
 
  private:

@@ -28,7 +28,7 @@ void KernelFunction::launch(StreamView s, const LaunchShape&, std::span<const vo
 const KernelAttributes& KernelFunction::attributes() const {
   throw Error("a function of a host context has no attributes; expected one of a GPU");
 }
-int64_t KernelFunction::blocks_at_a_time(const LaunchShape&) const {
+int64_t KernelFunction::max_active_blocks(const LaunchShape&) const {
   throw Error("a function of a host context has no blocks; expected one of a GPU");
 }
 

@@ -78,8 +78,8 @@ const Driver& driver() {
     find(d.parameter, "cuFuncGetParamInfo");
     find(d.attribute, "cuFuncGetAttribute");
     find(d.set_attribute, "cuFuncSetAttribute");
-    find(d.blocks_at_a_time, "cuOccupancyMaxActiveBlocksPerMultiprocessor");
-    find(d.best_block, "cuOccupancyMaxPotentialBlockSize");
+    find(d.max_active_blocks, "cuOccupancyMaxActiveBlocksPerMultiprocessor");
+    find(d.suggested_block, "cuOccupancyMaxPotentialBlockSize");
     find(d.launch, "cuLaunchKernel");
     find(d.launch_with, "cuLaunchKernelEx");
     return d;

@@ -39,8 +39,8 @@ struct Driver {
   PFN_cuFuncGetParamInfo_v12040 parameter;
   PFN_cuFuncGetAttribute_v2020 attribute;
   PFN_cuFuncSetAttribute_v9000 set_attribute;
-  PFN_cuOccupancyMaxActiveBlocksPerMultiprocessor_v6050 blocks_at_a_time;
-  PFN_cuOccupancyMaxPotentialBlockSize_v6050 best_block;
+  PFN_cuOccupancyMaxActiveBlocksPerMultiprocessor_v6050 max_active_blocks;
+  PFN_cuOccupancyMaxPotentialBlockSize_v6050 suggested_block;
   PFN_cuLaunchKernel_v4000 launch;
   PFN_cuLaunchKernelEx_v11060 launch_with;
 };

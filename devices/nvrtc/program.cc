@@ -64,15 +64,15 @@ class CudaFunction final : public KernelFunction {
     if (!attributes_) attributes_ = find_attributes();
     return *attributes_;
   }
-  int64_t blocks_at_a_time(const LaunchShape& shape) const override {
+  int64_t max_active_blocks(const LaunchShape& shape) const override {
     allow_shared(shape.shared);
     const LoadScope scope(device_.index());
     const Dim3& block = shape.block;
     int blocks = 0;
-    check(
-        driver().blocks_at_a_time(&blocks, function_, static_cast<int>(block.x * block.y * block.z),
-                                  static_cast<size_t>(shape.shared)),
-        "cuOccupancyMaxActiveBlocksPerMultiprocessor");
+    check(driver().max_active_blocks(&blocks, function_,
+                                     static_cast<int>(block.x * block.y * block.z),
+                                     static_cast<size_t>(shape.shared)),
+          "cuOccupancyMaxActiveBlocksPerMultiprocessor");
     return int64_t{blocks} * device_.multiprocessors();
   }
   unsigned* counters(StreamView s, int n) const override {
@@ -108,7 +108,7 @@ class CudaFunction final : public KernelFunction {
     a.max_shared = ask_device(cudaDevAttrMaxSharedMemoryPerBlockOptin) - a.shared_bytes;
     a.cooperative = ask_device(cudaDevAttrCooperativeLaunch) != 0;
     int blocks = 0;
-    check(driver().best_block(&blocks, &a.best_block, function_, nullptr, 0, 0),
+    check(driver().suggested_block(&blocks, &a.suggested_block, function_, nullptr, 0, 0),
           "cuOccupancyMaxPotentialBlockSize");
     size_t offset = 0, size = 0;
     while (driver().parameter(function_, a.parameters.size(), &offset, &size) == CUDA_SUCCESS)

@@ -52,7 +52,7 @@ class Function::Launch {
 
   // Sets blocks for n threads.
   void cover(int64_t n) {
-    shape_.block = {.x = function_->attributes().best_block};
+    shape_.block = {.x = function_->attributes().suggested_block};
     shape_.grid = {.x = (n - 1) / shape_.block.x + 1};
     check_shape(f_.name, shape_);
   }

@@ -82,12 +82,12 @@ KernelAttributes RawKernel::attributes(Context c, Caller from) const try {
   rethrow_at(from);
 }
 
-int64_t RawKernel::blocks_at_a_time(Context c, const RawLaunch& launch, Caller from) const try {
+int64_t RawKernel::max_active_blocks(Context c, const RawLaunch& launch, Caller from) const try {
   const LaunchShape shape = raw::shape_of({.block = launch.block, .shared = launch.shared});
   raw::check_shape(name(), shape);
   const KernelFunction& f = function_->on(c);
   raw::check_shape(name(), shape, f, c);
-  return f.blocks_at_a_time(shape);
+  return f.max_active_blocks(shape);
 } catch (const Error&) {
   rethrow_at(from);
 }

@@ -186,7 +186,7 @@ void check_shape(std::string_view who, const LaunchShape& shape, const KernelFun
     throw UnsupportedOnContext(who, ": ", c,
                                " has no cooperative launches; use several launches, "
                                "which run one after the other");
-  const int64_t most = f.blocks_at_a_time(shape);
+  const int64_t most = f.max_active_blocks(shape);
   // No overflow: the grid was checked, and y * z < 2^32.
   if (shape.grid.x > most || shape.grid.y * shape.grid.z > most ||
       shape.grid.x * shape.grid.y * shape.grid.z > most)

@@ -23,7 +23,7 @@ namespace locus::test {
 struct FakeKernel {
   KernelAttributes attributes;
   std::function<void(const LaunchShape& shape, std::span<const void* const> args)> run;
-  int64_t blocks_at_a_time = 4;
+  int64_t max_active_blocks = 4;
 };
 
 struct FakeGpuState {
@@ -45,7 +45,7 @@ class FakeFunction final : public KernelFunction {
     kernel_.run(shape, args);
   }
   const KernelAttributes& attributes() const override { return kernel_.attributes; }
-  int64_t blocks_at_a_time(const LaunchShape&) const override { return kernel_.blocks_at_a_time; }
+  int64_t max_active_blocks(const LaunchShape&) const override { return kernel_.max_active_blocks; }
 
  private:
   const FakeKernel kernel_;
@@ -144,7 +144,7 @@ inline void reset_fake_gpu() {
   fake_gpu_state = {};
   const KernelAttributes usual{.registers = 32,
                                .max_threads = 512,
-                               .best_block = 128,
+                               .suggested_block = 128,
                                .shared_bytes = 1024,
                                .max_shared = 99 << 10,
                                .cooperative = true};

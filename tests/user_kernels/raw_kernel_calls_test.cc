@@ -249,7 +249,7 @@ TEST_F(RawKernelCalls, CheckWhatTheKernelNeeds) {
               HasSubstr("add: the grid is (5, 1, 1) in a cooperative launch; fake_gpu(0) runs at "
                         "most 4 such blocks at a time"));
   EXPECT_THAT(refused({.grid = {1, 2, 3}, .cooperative = true}), HasSubstr("(1, 2, 3)"));
-  EXPECT_EQ(add.blocks_at_a_time(gpu_, {.block = {128}}), 4);
+  EXPECT_EQ(add.max_active_blocks(gpu_, {.block = {128}}), 4);
   EXPECT_EQ(add.attributes(gpu_).registers, 32);
   fake_gpu_state.kernels["add"].attributes.cooperative = false;
   const RawKernel without("add: without", "add");

@@ -181,8 +181,8 @@ extern "C" __global__ void __launch_bounds__(128) k(int* x, int n) {
   EXPECT_EQ(a.shared_bytes, 1024);
   EXPECT_GE(a.constant_bytes, 256);
   EXPECT_GT(a.max_shared, 46 << 10);
-  EXPECT_GT(a.best_block, 0);
-  EXPECT_LE(a.best_block, 128);
+  EXPECT_GT(a.suggested_block, 0);
+  EXPECT_LE(a.suggested_block, 128);
   EXPECT_EQ(a.parameters, (std::vector<size_t>{8, 4}));
   const Tensor x = zeros({256}, {gpu(), i32});
   EXPECT_THAT(message_of<ValueError>([&] {
@@ -227,7 +227,7 @@ extern "C" __global__ void k(int* x, int* sums) {
   sums[blockIdx.x] = sum;
 })",
                     "k");
-  const int64_t most = k.blocks_at_a_time(gpu(), {.block = {32}});
+  const int64_t most = k.max_active_blocks(gpu(), {.block = {32}});
   ASSERT_GT(most, 1);
   const Tensor x = zeros({most}, {gpu(), i32}), sums = zeros({most}, {gpu(), i32});
   k({.grid = {most}, .block = {32}, .cooperative = true}, {x, sums});
