@@ -2,7 +2,7 @@
 //
 //   const Benchmark written = benchmark([&] { exp(x) / exp(x).sum(); }, {}, "written out");
 //   const Benchmark built_in = benchmark([&] { softmax(x); }, {}, "built in");
-//   std::cout << written.table() << compare({written, built_in});
+//   std::cout << written.table() << comparison_table({written, built_in});
 //
 // Each run waits until its contexts are idle, records an event on each, calls the function, and
 // records a second event. Threads: any; work of other threads on the contexts is measured, too.
@@ -49,7 +49,7 @@ Benchmark benchmark(const std::function<void()>& f, const BenchmarkOptions& opti
 
 // A row for each benchmark: its median times, and their ratios to the first benchmark's. ValueError
 // if there is none.
-std::string compare(const std::vector<Benchmark>& all, Caller = Caller::here());
+std::string comparison_table(const std::vector<Benchmark>& all, Caller = Caller::here());
 
 // --- Details ---
 

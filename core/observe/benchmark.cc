@@ -158,8 +158,9 @@ std::string Benchmark::table() const {
   return labels.text(rows);
 }
 
-std::string compare(const std::vector<Benchmark>& all, Caller from) try {
-  if (all.empty()) throw ValueError("compare: there is no benchmark; expected one or more");
+std::string comparison_table(const std::vector<Benchmark>& all, Caller from) try {
+  if (all.empty())
+    throw ValueError("comparison_table: there is no benchmark; expected one or more");
   std::vector<Context> contexts;
   for (const Benchmark& b : all)
     for (const auto& [context, p] : b.device)

@@ -132,7 +132,7 @@ TEST(Benchmarks, Table) {
 TEST(Benchmarks, CompareGivesRatiosToTheFirst) {
   const Benchmark a{"eager", all(10), {{cpu(1), all(40)}}, 1}, b{"fused", all(5), {}, 1},
       c{"other", all(30), {{cpu(1), all(50)}, {cpu(2), all(1)}}, 1};
-  EXPECT_EQ(compare({a, b, c}),
+  EXPECT_EQ(comparison_table({a, b, c}),
             "median     host  ratio   cpu(1)  ratio   cpu(2)  ratio\n"
             "eager   10.0 µs   1.00  40.0 µs   1.00        -      -\n"
             "fused   5.00 µs   0.50        -      -        -      -\n"
@@ -143,7 +143,7 @@ TEST(Benchmarks, SayWhatIsEmulated) {
   LOCUS_NEEDS_ANY_GPUS(1);
   const Benchmark b{"x", all(1), {{gpu(0), all(1)}}, 1};
   const bool emulated = context_info(gpu(0)).emulated;
-  for (const std::string& text : {b.table(), compare({b})}) {
+  for (const std::string& text : {b.table(), comparison_table({b})}) {
     EXPECT_EQ(text.find("gpu(0)*") != text.npos, emulated) << text;
     EXPECT_EQ(text.find("* emulated GPU: ") != text.npos, emulated) << text;
   }
@@ -166,7 +166,7 @@ TEST(Benchmarks, Refuse) {
   EXPECT_THAT(refused({.contexts = {cpu(), cpu(1), cpu()}}), HasSubstr("cpu(0) is named twice"));
   EXPECT_THROW(benchmark(nullptr), ValueError);
   EXPECT_THROW(benchmark([] { FAIL(); }, {.contexts = {gpu(num_gpus())}}), DeviceError);
-  EXPECT_THROW(compare({}), ValueError);
+  EXPECT_THROW(comparison_table({}), ValueError);
 }
 
 TEST(Benchmarks, AreRefusedWhileWorkIsRecorded) {
