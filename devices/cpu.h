@@ -1,6 +1,6 @@
 // The CPU back end: aligned host memory and the thread pool of the process.
 //
-//   parallel_for(n, 1024, [&](int64_t begin, int64_t end) { ... });
+//   parallel_ranges(n, 1024, [&](int64_t begin, int64_t end) { ... });
 //
 // All cpu(i) contexts share the pool. The calling thread takes part, and work is done when a call
 // returns. If the pool is busy (another thread's work or a nested call), the caller computes alone.
@@ -40,7 +40,7 @@ void run_parallel(int64_t n, int64_t grain, void (*body)(void* data, int64_t beg
                   void* data);
 
 template <class F>
-LOCUS_HD void parallel_for(int64_t n, int64_t grain, F&& body) {
+LOCUS_HD void parallel_ranges(int64_t n, int64_t grain, F&& body) {
   if (n <= 0) return;
   if (n <= grain) return body(int64_t{0}, n);
   using Body = std::remove_reference_t<F>;
@@ -48,6 +48,11 @@ LOCUS_HD void parallel_for(int64_t n, int64_t grain, F&& body) {
       n, grain,
       [](void* data, int64_t begin, int64_t end) { (*static_cast<Body*>(data))(begin, end); },
       const_cast<std::remove_const_t<Body>*>(&body));
+}
+// The former name, in ops/fuse and ops/reduce.
+template <class F>
+LOCUS_HD void parallel_for(int64_t n, int64_t grain, F&& body) {
+  parallel_ranges(n, grain, body);
 }
 
 // Instruction sets of CPU kernels: x86-64, x86-64-v3 (AVX2, FMA) and x86-64-v4 (AVX-512), each with

@@ -173,6 +173,5 @@ void parallel_for(int64_t n, const F& f, const T&... tensors) {
 //   writes.
 // - nvcc calls a lambda through a pointer on the host. A struct with `LOCUS_HD void operator()(...)
 //   const` is faster there, and works without --extended-lambda.
-// - parallel_for(n, grain, body) of devices/cpu.h is another function, for CPU kernels.
 
 }  // namespace locus

@@ -78,11 +78,11 @@ void host_free(void* p) { std::free(p); }
 
 void copy_on_threads(void* dst, const void* src, size_t bytes, size_t grain,
                      void (*move)(char*, const char*, size_t)) {
-  parallel_for(static_cast<int64_t>(bytes), static_cast<int64_t>(grain),
-               [=](int64_t begin, int64_t end) {
-                 move(static_cast<char*>(dst) + begin, static_cast<const char*>(src) + begin,
-                      static_cast<size_t>(end - begin));
-               });
+  parallel_ranges(static_cast<int64_t>(bytes), static_cast<int64_t>(grain),
+                  [=](int64_t begin, int64_t end) {
+                    move(static_cast<char*>(dst) + begin, static_cast<const char*>(src) + begin,
+                         static_cast<size_t>(end - begin));
+                  });
 }
 
 MemoryInfo host_memory() {

@@ -297,17 +297,17 @@ struct Host {
 
     if (dw != nullptr) {
       weight_steps(g, steps);
-      parallel_for(g.groups * g.out, threads > 1 ? cuts(g.groups * g.out, threads) : INT64_MAX,
-                   [&](int64_t begin, int64_t end) {
-                     for (int64_t o = begin; o < end; ++o)
-                       for (int64_t k = 0; k < depth; ++k) {
-                         const T* const from = all_sums + o / g.out * sums + o % g.out * ld + k;
-                         double sum = 0;
-                         for (int64_t i = 0; i < chunks; ++i)
-                           sum += static_cast<double>(from[i * g.groups * sums]);
-                         dw[o * depth + steps[k]] = convert<S>(sum);
-                       }
-                   });
+      parallel_ranges(g.groups * g.out, threads > 1 ? cuts(g.groups * g.out, threads) : INT64_MAX,
+                      [&](int64_t begin, int64_t end) {
+                        for (int64_t o = begin; o < end; ++o)
+                          for (int64_t k = 0; k < depth; ++k) {
+                            const T* const from = all_sums + o / g.out * sums + o % g.out * ld + k;
+                            double sum = 0;
+                            for (int64_t i = 0; i < chunks; ++i)
+                              sum += static_cast<double>(from[i * g.groups * sums]);
+                            dw[o * depth + steps[k]] = convert<S>(sum);
+                          }
+                      });
     }
     if (db == nullptr) return;
     for (int64_t o = 0; o < g.groups * g.out; ++o) {

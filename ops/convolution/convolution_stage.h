@@ -55,7 +55,7 @@ class TaskPartition {
   // body(task, slot)
   template <class F>
   void run(const F& body) const {
-    parallel_for(tasks_, each_, [&](int64_t begin, int64_t end) {
+    parallel_ranges(tasks_, each_, [&](int64_t begin, int64_t end) {
       for (int64_t task = begin; task < end; ++task) body(task, begin / each_);
     });
   }

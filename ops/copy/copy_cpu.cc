@@ -22,7 +22,7 @@ LOCUS_HD void copy_run(const T* in, int64_t si, T* out, int64_t so, int64_t n) {
 template <class T>
 void copy_rows(const Walk<2>& w, const T* in, T* out) {
   const int64_t si = w.stride[0][w.rank - 1], so = w.stride[1][w.rank - 1];
-  parallel_for(w.size, kGrain, [&](int64_t begin, int64_t end) {
+  parallel_ranges(w.size, kGrain, [&](int64_t begin, int64_t end) {
     for_rows<2>({w.path(0), w.path(1)}, begin, end - begin,
                 [&](const int64_t(&at)[2], int64_t, int64_t n) {
                   copy_run(in + at[0], si, out + at[1], so, n);
@@ -46,7 +46,7 @@ void transpose_tiles(const Walk<2>& whole, int t, const T* in, T* out) {
   const int64_t tiles_a = (na + kTile - 1) / kTile, tiles_b = (nb + kTile - 1) / kTile;
   w.rank = a;
   const int64_t outer = whole.size / (na * nb);
-  parallel_for(
+  parallel_ranges(
       outer * tiles_a * tiles_b, kGrain / (kTile * kTile), [&](int64_t begin, int64_t end) {
         T tile[kTile][kTile];
         for (; begin < end; ++begin) {
@@ -116,7 +116,7 @@ void cast_rows(const Walk<2>& w, const View& in, const View& out) {
   const bool from_row = w.dense(0), to_row = w.dense(1);
   const auto* const x = in.as<std::byte>();
   auto* const y = out.as<std::byte>();
-  parallel_for(w.size, kGrain, [&](int64_t begin, int64_t end) {
+  parallel_ranges(w.size, kGrain, [&](int64_t begin, int64_t end) {
     if (from_row && to_row) return cast(x + begin * si, y + begin * so, end - begin);
     alignas(64) std::byte from[kPiece * 8], to[kPiece * 8];
     for (; begin < end; begin += kPiece) {

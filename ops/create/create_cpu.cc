@@ -12,7 +12,7 @@ struct Backend {
     const ArangeAttrs& a = call.attributes<ArangeAttrs>();
     const int64_t n = call.out[0].meta.size();
     T* out = call.out[0].as<T>();
-    parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
+    parallel_ranges(n, kGrain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i)
         out[i] = convert<T>(a.start + static_cast<double>(i) * a.step);
     });

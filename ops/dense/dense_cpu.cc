@@ -68,7 +68,7 @@ void mask_and_sum(int64_t rows, int64_t units, const T* dy, const T* y, T* dz, T
   constexpr int64_t kColumns = 128, kRows = 64;
   const bool parallel = rows * units > 65536;
   const int64_t blocks = (units + kColumns - 1) / kColumns;
-  parallel_for(blocks, parallel ? 1 : blocks, [&](int64_t first, int64_t last) {
+  parallel_ranges(blocks, parallel ? 1 : blocks, [&](int64_t first, int64_t last) {
     for (int64_t block = first; block < last; ++block) {
       const int64_t begin = block * kColumns;
       const int64_t n = units - begin < kColumns ? units - begin : kColumns;

@@ -127,7 +127,7 @@ struct Run {
         kDirect && (out_in_order && ... && static_cast<Operand<I, In>&>(sources).source.in_order);
 
     Out* const out = call.out[0].as<Out>();
-    parallel_for(call.out[0].meta.size(), grain, [&](int64_t begin, int64_t end) {
+    parallel_ranges(call.out[0].meta.size(), grain, [&](int64_t begin, int64_t end) {
       if constexpr (kDirect) {
         if (direct) {
           loop(call.attrs, out + begin, end - begin,

@@ -17,7 +17,7 @@ LOCUS_HD void check_row(const char* op, const TakeRow& row, const TakeWalk& p, c
                                 p.length[row.bad_axis]);
 }
 void check_rows(const char* op, const TakeWalk& p, const TakeAttrs& a) {
-  parallel_for(p.index_rows(), kGrain, [&](int64_t begin, int64_t end) {
+  parallel_ranges(p.index_rows(), kGrain, [&](int64_t begin, int64_t end) {
     for (; begin < end; ++begin) check_row(op, take_row(p, begin), p, a);
   });
 }
@@ -48,7 +48,7 @@ void take_elements(const TakeWalk& p, const TakeAttrs& a, const T* data, T* resu
   const I* ids = static_cast<const I*>(p.ids[0]);
   const int64_t n = p.length[0], step = p.step[0], id_stride = p.ids_stride[0][0];
   const int64_t stride = p.result_stride[0];
-  parallel_for(p.rows, kGrain, [&](int64_t begin, int64_t end) {
+  parallel_ranges(p.rows, kGrain, [&](int64_t begin, int64_t end) {
     int64_t place[kAhead];
     for (; begin < end; begin += kAhead) {
       const int64_t m = end - begin < kAhead ? end - begin : kAhead;
@@ -72,7 +72,7 @@ void take_sized(const TakeWalk& p, const TakeAttrs& a, const T* data, T* result)
     if (p.id_dtype == i64) return take_elements<T, int64_t>(p, a, data, result);
     if (p.id_dtype == i32) return take_elements<T, int32_t>(p, a, data, result);
   }
-  parallel_for(p.rows, grain_of(p.inner.size), [&](int64_t begin, int64_t end) {
+  parallel_ranges(p.rows, grain_of(p.inner.size), [&](int64_t begin, int64_t end) {
     for_each_run("take", p, a, begin, end,
                  [&](int64_t d, int64_t r, int64_t sd, int64_t sr, int64_t n) {
                    if (sd == 1 && sr == 1)
@@ -119,7 +119,7 @@ LOCUS_HD void for_each_pick(const Call& call, const View& data, const auto& move
   const Along p(data.meta, a.axis);
   const View& ids = call.in[1];
   const DType d = ids.meta.dtype;
-  parallel_for(p.rows(), kGrain, [&](int64_t begin, int64_t end) {
+  parallel_ranges(p.rows(), kGrain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t id = id_at(ids.data, d, i), k = resolve_index(id, d, p.n, a.mode);
       if (k < 0) detail::throw_out_of_bounds("pick", id, d, a.axis, p.n);
@@ -131,7 +131,7 @@ LOCUS_HD void for_each_pick(const Call& call, const View& data, const auto& move
 // f(first element, end, ones before it) for every tile of a mask.
 template <class F>
 LOCUS_HD void for_each_tile(int64_t n, const int64_t* offsets, const F& f) {
-  parallel_for(mask_tiles(n), kGrain / kMaskTile, [&](int64_t begin, int64_t end) {
+  parallel_ranges(mask_tiles(n), kGrain / kMaskTile, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t)
       f(t * kMaskTile, n - t * kMaskTile < kMaskTile ? n : (t + 1) * kMaskTile, offsets[t]);
   });
@@ -199,7 +199,7 @@ struct Backend {
       using T = typename decltype(type)::type;
       const T on = convert<T>(a.on), off = convert<T>(a.off);
       T* out = call.out[0].as<T>();
-      parallel_for(ids.meta.size(), kGrain / (a.depth + 1) + 1, [&](int64_t begin, int64_t end) {
+      parallel_ranges(ids.meta.size(), kGrain / (a.depth + 1) + 1, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
           T* row = out + i * a.depth;
           for (int64_t k = 0; k < a.depth; ++k) row[k] = off;
@@ -220,7 +220,7 @@ struct Backend {
     if (p.rows * p.inner.size == 0) return;
     const Scratch memory(call, static_cast<size_t>(2 * n) * sizeof(IndexedRow));
     IndexedRow* const unsorted = memory.as<IndexedRow>();
-    parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
+    parallel_ranges(n, kGrain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const TakeRow row = take_row(p, i);
         check_row("take_grad", row, p, a.take);
@@ -233,32 +233,33 @@ struct Backend {
     const T* dout = call.in[0].as<T>();
     constexpr int64_t kPiece = 128;  // elements of a row at once
     const int64_t pieces = (p.inner.size + kPiece - 1) / kPiece, others = p.rows / n * pieces;
-    parallel_for(n * others, kGrain / (p.inner.size < kPiece ? p.inner.size : kPiece) + 1,
-                 [&](int64_t begin, int64_t end) {
-                   for (int64_t i = begin; i < end; ++i) {
-                     const int64_t other = i / n, first = i % n, before = other / pieces;
-                     if (first > 0 && e[first - 1].place == e[first].place) continue;
-                     const int64_t q = other % pieces * kPiece;
-                     const int64_t length = p.inner.size - q < kPiece ? p.inner.size - q : kPiece;
-                     double sum[kPiece] = {};
-                     TakeRow row;
-                     for (int64_t k = first; k < n && e[k].place == e[first].place; ++k) {
-                       row = take_row(p, before * n + e[k].row);
-                       const T* const x = dout + row.result;
-                       for_rows(p.inner.path(1), q, length,
-                                [&](int64_t at, int64_t from, int64_t m, int64_t stride) {
-                                  for (int64_t c = 0; c < m; ++c)
-                                    sum[from + c] += static_cast<double>(x[at + c * stride]);
-                                });
-                     }
-                     T* const y = data + row.data;
-                     for_rows(p.inner.path(0), q, length,
-                              [&](int64_t at, int64_t from, int64_t m, int64_t stride) {
-                                for (int64_t c = 0; c < m; ++c)
-                                  y[at + c * stride] = static_cast<T>(sum[from + c]);
-                              });
-                   }
-                 });
+    parallel_ranges(n * others, kGrain / (p.inner.size < kPiece ? p.inner.size : kPiece) + 1,
+                    [&](int64_t begin, int64_t end) {
+                      for (int64_t i = begin; i < end; ++i) {
+                        const int64_t other = i / n, first = i % n, before = other / pieces;
+                        if (first > 0 && e[first - 1].place == e[first].place) continue;
+                        const int64_t q = other % pieces * kPiece;
+                        const int64_t length =
+                            p.inner.size - q < kPiece ? p.inner.size - q : kPiece;
+                        double sum[kPiece] = {};
+                        TakeRow row;
+                        for (int64_t k = first; k < n && e[k].place == e[first].place; ++k) {
+                          row = take_row(p, before * n + e[k].row);
+                          const T* const x = dout + row.result;
+                          for_rows(p.inner.path(1), q, length,
+                                   [&](int64_t at, int64_t from, int64_t m, int64_t stride) {
+                                     for (int64_t c = 0; c < m; ++c)
+                                       sum[from + c] += static_cast<double>(x[at + c * stride]);
+                                   });
+                        }
+                        T* const y = data + row.data;
+                        for_rows(p.inner.path(0), q, length,
+                                 [&](int64_t at, int64_t from, int64_t m, int64_t stride) {
+                                   for (int64_t c = 0; c < m; ++c)
+                                     y[at + c * stride] = static_cast<T>(sum[from + c]);
+                                 });
+                      }
+                    });
   }
 
   static void mask_offsets(const Call& call) {
@@ -311,7 +312,7 @@ struct Backend {
     const int64_t n = call.in[0].meta.size();
     const int64_t* flat = call.in[0].as<int64_t>();
     int64_t* out = call.out[0].as<int64_t>();
-    parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
+    parallel_ranges(n, kGrain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) unravel_one(m, flat, i, n, out);
     });
   }
@@ -327,7 +328,7 @@ struct Backend {
       using T = decltype(word);
       const T value = static_cast<T>(bits);
       T* data = target.as<T>();
-      parallel_for(w.size, kGrain, [&](int64_t begin, int64_t end) {
+      parallel_ranges(w.size, kGrain, [&](int64_t begin, int64_t end) {
         for_rows<2>({w.path(0), w.path(1)}, begin, end - begin,
                     [&](const int64_t(&at)[2], int64_t, int64_t n) {
                       for (int64_t k = 0; k < n; ++k)

@@ -114,7 +114,7 @@ void run_host(const Call& call) {
   using Run = void (*)(const void* args, int64_t begin, int64_t end, int64_t step);
   const auto run = reinterpret_cast<Run>(loops.s.functions(call.stream.context)[0]->host);
   const bool in_place = arguments.in_place();
-  parallel_for(loops.n, definition_of(loops.s).grain, [&](int64_t begin, int64_t end) {
+  parallel_ranges(loops.n, definition_of(loops.s).grain, [&](int64_t begin, int64_t end) {
     run(arguments.data(), begin, end, in_place ? end - begin : int64_t{kStaged});
   });
 }

@@ -147,7 +147,7 @@ void run_host(const Call& call) {
   if (units >= 2 * num_threads() || work <= 4 * kRowPart) {
     using Run = void (*)(const void* args, int64_t begin, int64_t end);
     const auto run = reinterpret_cast<Run>(functions[ReductionDefinition::kUnits]->host);
-    parallel_for(units, grain(work), [&](int64_t begin, int64_t end) { run(args, begin, end); });
+    parallel_ranges(units, grain(work), [&](int64_t begin, int64_t end) { run(args, begin, end); });
     return;
   }
   using Run = void (*)(const void* args, int64_t unit, int64_t begin, int64_t end, void* parts);
@@ -158,8 +158,8 @@ void run_host(const Call& call) {
   const int64_t n = (r.reduce.n + length - 1) / length;
   const Scratch parts(call, static_cast<size_t>(n * r.width * part_bytes));
   for (int64_t u = 0; u < units; ++u) {
-    parallel_for(n, grain(length * r.width),
-                 [&](int64_t begin, int64_t end) { run(args, u, begin, end, parts.data()); });
+    parallel_ranges(n, grain(length * r.width),
+                    [&](int64_t begin, int64_t end) { run(args, u, begin, end, parts.data()); });
     join(args, u, parts.data());
   }
 }

@@ -168,18 +168,18 @@ void cut_eigen(int64_t m, int64_t n, int64_t k, const Matrix<T>& a, const Matrix
   const int64_t length = by_rows ? m : n, vector_piece = dots ? 64 : 256;
   const int64_t unit = vector ? vector_piece : by_rows ? 1 : kVectorLanes<T>;
   const bool alone = threads <= 1 || (kFloating<T> && !vector);
-  parallel_for(length, alone ? length : share(length, threads, unit),
-               [&](int64_t begin, int64_t end) {
-                 const int64_t piece = vector ? vector_piece : end - begin;
-                 for (int64_t at = begin; at < end; at += piece) {
-                   const int64_t some = end - at < piece ? end - at : piece;
-                   if (by_rows)
-                     slab<T>(some, n, k, rows_from(a, at), b, c + at * n, n, bias, relu, nullptr);
-                   else
-                     slab<T>(m, some, k, a, columns_from(b, at), c + at, n,
-                             bias == nullptr ? bias : bias + at, relu, nullptr);
-                 }
-               });
+  parallel_ranges(
+      length, alone ? length : share(length, threads, unit), [&](int64_t begin, int64_t end) {
+        const int64_t piece = vector ? vector_piece : end - begin;
+        for (int64_t at = begin; at < end; at += piece) {
+          const int64_t some = end - at < piece ? end - at : piece;
+          if (by_rows)
+            slab<T>(some, n, k, rows_from(a, at), b, c + at * n, n, bias, relu, nullptr);
+          else
+            slab<T>(m, some, k, a, columns_from(b, at), c + at, n,
+                    bias == nullptr ? bias : bias + at, relu, nullptr);
+        }
+      });
 }
 
 // The rectangle of results that each thread computes, with the least multiplying and packing.
@@ -207,7 +207,7 @@ void cut(int64_t m, int64_t n, int64_t k, const Matrix<T>& a, const Matrix<T>& b
   if (by_eigen<T>(m, n, k)) return cut_eigen(m, n, k, a, b, c, bias, relu, threads);
   const Rectangle r = rectangle<T>(m, n, threads);
   const int64_t down = (m + r.rows - 1) / r.rows, across = (n + r.columns - 1) / r.columns;
-  parallel_for(down * across, 1, [&](int64_t begin, int64_t end) {
+  parallel_ranges(down * across, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t row = i / across * r.rows, column = i % across * r.columns;
       const int64_t rows = m - row < r.rows ? m - row : r.rows;
@@ -243,12 +243,12 @@ void sum_blocks(int64_t m, int64_t n, int64_t k, const Matrix<T>& a, const Matri
       multiply(first, parts, threads, packed);
     } else {
       const int64_t each = threads > 1 ? (some + threads - 1) / threads : some;
-      parallel_for(some, each, [&](int64_t begin, int64_t end) {
+      parallel_ranges(some, each, [&](int64_t begin, int64_t end) {
         T* const own = packed + begin / each * packed_elements<T>(m, k);
         for (int64_t i = begin; i < end; ++i) multiply(first + i, parts + i * results, 1, own);
       });
     }
-    parallel_for(results, threads > 1 ? 1 << 15 : results, [&](int64_t begin, int64_t end) {
+    parallel_ranges(results, threads > 1 ? 1 << 15 : results, [&](int64_t begin, int64_t end) {
       if (first == 0) std::fill(totals + begin, totals + end, 0.);
       for (int64_t i = 0; i < some; ++i)
         for (int64_t at = begin; at < end; ++at)

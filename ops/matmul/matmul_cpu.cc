@@ -67,7 +67,7 @@ struct Backend {
     const size_t bytes = product.scratch(apart ? 1 : threads);
     const int64_t each = apart ? (count + threads - 1) / threads : count;
     const Scratch scratch(call, apart ? static_cast<size_t>(threads) * bytes : bytes);
-    parallel_for(count, each, [&](int64_t begin, int64_t end) {
+    parallel_ranges(count, each, [&](int64_t begin, int64_t end) {
       char* memory = scratch.as<char>() + static_cast<size_t>(begin / each) * bytes;
       for (int64_t i = begin; i < end; ++i) product.multiply(i, apart ? 1 : threads, memory);
     });

@@ -35,7 +35,7 @@ class Table {
 template <class A>
 void for_runs(const Along& s, const Table<A>& t, const auto& f) {
   if (s.inner >= kSideBySide) {
-    parallel_for(s.outer * s.n, grain(2 * s.inner), [&](int64_t begin, int64_t end) {
+    parallel_ranges(s.outer * s.n, grain(2 * s.inner), [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
         const int64_t c = r % s.n;
         f(r * s.inner, s.inner, Same<NormStat<A>>{t.stats()(c)}, Same<A>{t.gamma()(c)},
@@ -44,7 +44,7 @@ void for_runs(const Along& s, const Table<A>& t, const auto& f) {
     });
   } else {
     const int64_t width = s.n * s.inner;
-    parallel_for(s.outer, grain(2 * width), [&](int64_t begin, int64_t end) {
+    parallel_ranges(s.outer, grain(2 * width), [&](int64_t begin, int64_t end) {
       for (int64_t o = begin; o < end; ++o) f(o * width, width, t.stats(), t.gamma(), t.beta());
     });
   }

@@ -23,7 +23,7 @@ struct Backend {
     T* y = call.out[0].as<T>();
     double* const means = kCentred ? call.out[1].as<double>() : nullptr;
     double* const variances = call.out[kCentred ? 2 : 1].as<double>();
-    parallel_for(s.rows, grain(6 * s.n), [&](int64_t begin, int64_t end) {
+    parallel_ranges(s.rows, grain(6 * s.n), [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
         const Moments<double> m = moments_of<kCentred>(x + r * s.n, s.n);
         if (kCentred) means[r] = mean(m);
@@ -61,7 +61,7 @@ struct Backend {
     };
     if (attrs.data) {
       T* dx = call.out[0].as<T>();
-      parallel_for(s.rows, grain(8 * s.n), [&](int64_t begin, int64_t end) {
+      parallel_ranges(s.rows, grain(8 * s.n), [&](int64_t begin, int64_t end) {
         for (int64_t r = begin; r < end; ++r) {
           Same<NormStat<A>> stat{stat_of(r)};
           const int64_t at = r * s.n;

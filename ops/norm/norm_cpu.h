@@ -203,7 +203,7 @@ void for_channels(const Call& call, const Along& s, const auto& run, const auto&
   const Scratch scratch(call, static_cast<size_t>(parts * width) * sizeof(Sum));
   Sum* const sums = scratch.as<Sum>();
   const int64_t work = (s.outer * each * step + parts - 1) / parts;
-  parallel_for(across * parts, grain(4 * work), [&](int64_t first, int64_t last) {
+  parallel_ranges(across * parts, grain(4 * work), [&](int64_t first, int64_t last) {
     for (int64_t u = first; u < last; ++u) {
       const int64_t part = u / across, j = u % across * step;
       const int64_t begin = s.outer * part / parts, end = s.outer * (part + 1) / parts;

@@ -80,7 +80,7 @@ struct Tensors {
   void each_range(const auto& f) const {
     int64_t total = 0;
     for (int i = 0; i < n; ++i) total += size(i);
-    parallel_for(total, kGrain, [&](int64_t begin, int64_t end) {
+    parallel_ranges(total, kGrain, [&](int64_t begin, int64_t end) {
       int64_t first = 0;
       for (int i = 0; i < n && first < end; ++i) {
         const int64_t from = begin > first ? begin - first : 0;

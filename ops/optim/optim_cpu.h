@@ -16,7 +16,7 @@ LOCUS_HD int64_t chunks_of(int64_t size) { return (size + kChunk - 1) / kChunk; 
 void each_chunk(int n, const auto& size, const auto& f) {
   int64_t total = 0;
   for (int i = 0; i < n; ++i) total += chunks_of(size(i));
-  parallel_for(total, 4, [&](int64_t begin, int64_t end) {
+  parallel_ranges(total, 4, [&](int64_t begin, int64_t end) {
     int64_t first = 0;
     for (int i = 0; i < n && first < end; ++i) {
       const int64_t count = size(i), chunks = chunks_of(count);

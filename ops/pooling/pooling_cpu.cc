@@ -85,7 +85,7 @@ struct Core {
     const int64_t reach = (((met[0] * g.data[1]) + met[1]) * g.data[2] + met[2]) *
                               (g.channels_last ? g.channels : 1) +
                           kRun * step();
-    parallel_for(g.images * blocks, kGrain / (work + 1) + 1, [&](int64_t begin, int64_t end) {
+    parallel_ranges(g.images * blocks, kGrain / (work + 1) + 1, [&](int64_t begin, int64_t end) {
       for (int64_t task = begin; task < end; ++task) {
         Run r{task / blocks, task % blocks * (g.channels_last ? kRun : 1), {}, 0, 1, false};
         const int64_t channels = g.channels_last ? clamp(g.channels - r.channel, 0, kRun) : 1;

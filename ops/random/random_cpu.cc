@@ -14,7 +14,7 @@ struct Backend {
     const PhiloxKey key = a.key.now();
     const int64_t n = call.out[0].meta.size();
     T* out = call.out[0].as<T>();
-    parallel_for((n + D::kCount - 1) / D::kCount, kGrain, [&](int64_t begin, int64_t end) {
+    parallel_ranges((n + D::kCount - 1) / D::kCount, kGrain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         T values[D::kCount];
         D::draw(a, philox(key, static_cast<uint64_t>(i)), values);

@@ -21,7 +21,7 @@ void for_rows(const Call& call, int64_t n, int64_t work_each, int64_t elements, 
   const int64_t ranges = most < num_threads() ? most : num_threads();
   const Scratch scratch(call, static_cast<size_t>(ranges * elements) * sizeof(A));
   A* const memory = scratch.as<A>();
-  parallel_for(ranges, 1, [&](int64_t begin, int64_t end) {
+  parallel_ranges(ranges, 1, [&](int64_t begin, int64_t end) {
     for (; begin < end; ++begin)
       body(n * begin / ranges, n * (begin + 1) / ranges, memory + begin * elements);
   });

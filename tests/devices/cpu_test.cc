@@ -39,7 +39,7 @@ using Ranges = std::vector<std::pair<int64_t, int64_t>>;
 Ranges ranges_of(int64_t n, int64_t grain) {
   Ranges ranges;
   std::mutex mutex;
-  parallel_for(n, grain, [&](int64_t begin, int64_t end) {
+  parallel_ranges(n, grain, [&](int64_t begin, int64_t end) {
     std::lock_guard lock(mutex);
     ranges.emplace_back(begin, end);
   });
@@ -75,7 +75,7 @@ TEST_F(ThreadPool, CutsAreTheSameEveryTimeAndWhenThePoolIsBusy) {
   EXPECT_EQ(first.size(), 4u);
   EXPECT_EQ(ranges_of(1000, 10), first);
   std::vector<Ranges> nested(4);
-  parallel_for(4, 1, [&](int64_t begin, int64_t) {
+  parallel_ranges(4, 1, [&](int64_t begin, int64_t) {
     nested[static_cast<size_t>(begin)] = ranges_of(1000, 10);
   });
   for (const Ranges& r : nested) EXPECT_EQ(r, first);
@@ -85,7 +85,7 @@ TEST_F(ThreadPool, WorkIsSpreadOverThreads) {
   std::atomic<int> inside{0};
   std::atomic<bool> met{false};
   // Ranges that wait for each other need several threads to finish.
-  parallel_for(2, 1, [&](int64_t, int64_t) {
+  parallel_ranges(2, 1, [&](int64_t, int64_t) {
     ++inside;
     const auto start = std::chrono::steady_clock::now();
     while (inside < 2 && std::chrono::steady_clock::now() - start < std::chrono::seconds(10)) {
@@ -100,7 +100,7 @@ TEST_F(ThreadPool, AnExceptionOfAnyRangeReachesTheCallerAndThePoolStillWorks) {
   for (int64_t bad = 0; bad < 4; ++bad) {
     std::atomic<int> ran{0};
     try {
-      parallel_for(4, 1, [&](int64_t begin, int64_t) {
+      parallel_ranges(4, 1, [&](int64_t begin, int64_t) {
         ++ran;
         if (begin == bad) throw IndexError("range " + std::to_string(begin));
       });
@@ -116,7 +116,7 @@ TEST_F(ThreadPool, AnExceptionOfAnyRangeReachesTheCallerAndThePoolStillWorks) {
 TEST_F(ThreadPool, TheFirstRangesExceptionWins) {
   for (int round = 0; round < 100; ++round) {
     EXPECT_EQ(test::message_of<std::runtime_error>([] {
-                parallel_for(4, 1, [](int64_t begin, int64_t) {
+                parallel_ranges(4, 1, [](int64_t begin, int64_t) {
                   throw std::runtime_error(std::to_string(begin));
                 });
               }),
@@ -131,7 +131,7 @@ TEST_F(ThreadPool, ManyCallersAtOnceAllComplete) {
     callers.emplace_back([&sums, c] {
       for (int round = 0; round < 200; ++round) {
         std::atomic<int64_t> sum{0};
-        parallel_for(1000, 10, [&](int64_t begin, int64_t end) {
+        parallel_ranges(1000, 10, [&](int64_t begin, int64_t end) {
           int64_t part = 0;
           for (int64_t i = begin; i < end; ++i) part += i;
           sum += part;
@@ -147,7 +147,7 @@ TEST_F(ThreadPool, ManyCallersAtOnceAllComplete) {
 TEST_F(ThreadPool, WritesOfWorkersAreSeenByTheCallerAfterLongPauses) {
   std::vector<int> data(1000);
   for (int round = 1; round <= 20; ++round) {
-    parallel_for(1000, 1, [&](int64_t begin, int64_t end) {
+    parallel_ranges(1000, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) data[static_cast<size_t>(i)] += round;
     });
     EXPECT_EQ(data, std::vector<int>(1000, round * (round + 1) / 2));

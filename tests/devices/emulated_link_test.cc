@@ -201,7 +201,7 @@ TEST(ComputeAlone, IsSaidByAThread) {
     compute_alone();
     const auto self = std::this_thread::get_id();
     int64_t sum = 0;
-    parallel_for(10000, 100, [&](int64_t begin, int64_t end) {
+    parallel_ranges(10000, 100, [&](int64_t begin, int64_t end) {
       EXPECT_EQ(std::this_thread::get_id(), self);
       sum += end - begin;
     });

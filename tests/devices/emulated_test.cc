@@ -49,7 +49,7 @@ void throw_index_error(const Call&) { throw IndexError("index 7 is out of range 
 void throw_bad_alloc(const Call&) { throw std::bad_alloc(); }
 void parallel_kernel(const Call& call) {
   std::atomic<int64_t> sum{0};
-  parallel_for(10000, 100, [&](int64_t begin, int64_t end) { sum += end - begin; });
+  parallel_ranges(10000, 100, [&](int64_t begin, int64_t end) { sum += end - begin; });
   *call.attributes<std::atomic<int64_t>*>() += sum;
 }
 
@@ -342,7 +342,7 @@ TEST_F(Emulated, QueuesUseTheThreadPoolTogetherWithTheHost) {
       launch(compute(i), parallel_kernel, &sum);
       expected += 10000;
     }
-    parallel_for(10000, 100, [&](int64_t begin, int64_t end) { sum += end - begin; });
+    parallel_ranges(10000, 100, [&](int64_t begin, int64_t end) { sum += end - begin; });
     expected += 10000;
   }
   wait_all();
