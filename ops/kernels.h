@@ -118,7 +118,8 @@ class ElementwiseKernel {
 //     although a tensor decides it; a number for a raw parameter or an output; a raw output that is
 //     not given; outputs that overlap.
 //   - EmptyTensor: an operand is undefined.
-//   - ShapeError: operands do not broadcast; a given output has another shape than the loop.
+//   - ShapeError: operands do not broadcast; a given output has another shape than the loop; a
+//     tensor for a pointer is not row-major.
 //   - DTypeError: a letter has two dtypes or none; a tensor has not the parameter's dtype.
 //   - ContextMismatch: operands on different contexts.
 //   - SourceError: the body does not compile. The text has the compiler's messages with the lines

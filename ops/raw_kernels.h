@@ -178,8 +178,9 @@ class RawModule {
 // Errors of a launch, before anything is enqueued:
 //   - ValueError: a grid or block that no GPU allows, or larger than this kernel's registers or
 //     shared memory allow; a wrong number of arguments, or more than 256; a value of another size
-//     than the parameter's; a tensor that is not contiguous; a variable that the module lacks, or a
-//     kernel, with the names that it has; a cooperative grid whose blocks do not run at a time.
+//     than the parameter's; a variable that the module lacks, or a kernel, with the names that it
+//     has; a cooperative grid whose blocks do not run at a time.
+//   - ShapeError: a tensor that is not contiguous.
 //   - DTypeError: an argument of another type than the signature's.
 //   - ContextMismatch: tensors on different contexts.
 //   - UnsupportedOnContext: a host context or an emulated GPU; no NVRTC; a cooperative launch on a

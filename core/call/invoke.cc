@@ -139,7 +139,7 @@ class Invocation {
       if (op_.in_place && op_.layout == Layout::contiguous && !target.contiguous())
         throw ShapeError("the target ", describe(target),
                          ", which is written in place, has gaps or another order; expected a "
-                         "contiguous tensor");
+                         "contiguous tensor; pass contiguous(x), and copy back what is written");
     } catch (const Error&) {
       rethrow(op_, in_);
     }

@@ -92,9 +92,10 @@ void Invoked::check_numbers(size_t in, size_t out) const {
 void Invoked::target(size_t k) {
   const Tensor& t = *operands_.tensor[k];
   if (d_.pointers && !t.contiguous())
-    throw ValueError(d_.name, ": ", d_.parameters[k].name, " ", describe(t),
+    throw ShapeError(d_.name, ": ", d_.parameters[k].name, " ", describe(t),
                      " has gaps or another order; expected a contiguous tensor for \"",
-                     d_.parameters[k].text, '"');
+                     d_.parameters[k].text,
+                     "\"; pass contiguous(x), and copy back what the kernel writes");
   if (!d_.parameters[k].written) return;
   if (d_.pointers)
     for (const Ref& r : targets_.span())

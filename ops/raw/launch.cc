@@ -79,9 +79,10 @@ class Function::Launch {
     const Tensor& t = *args_[i].tensor();
     detail::expect_tensor(f_.name, t, "argument ", i);
     if (!t.contiguous() && !args_[i].any_layout())
-      throw ValueError(f_.name, ": argument ", described(args_, i),
-                       " has gaps or another order, which the kernel does not see; pass a copy: "
-                       "x.clone(), or, if the kernel computes with the strides, any_layout(x)");
+      throw ShapeError(f_.name, ": argument ", described(args_, i),
+                       " has gaps or another order; expected a contiguous tensor; pass "
+                       "contiguous(x), and copy back what the kernel writes; or any_layout(x), if "
+                       "the kernel computes with the strides");
     if (autograd::is_recording() && needs_grad(t.impl()))
       throw Error(f_.name, ": argument ", described(args_, i),
                   " needs a gradient, and a kernel from source text has none; pass x.detach(), or "

@@ -124,7 +124,8 @@ TEST(ParallelFor, RefusesWrongCallsAndWritesNothing) {
               HasSubstr("parallel_for: tensor 1, cpu(0) (2,3) f64, is Reads of f32; expected one "
                         "dtype: cast it, or change the function"));
   EXPECT_THAT(message_of<EmptyTensor>(run(6, Tensor(), y)), HasSubstr("parallel_for: tensor 1"));
-  EXPECT_THAT(message_of<ShapeError>(run(6, y, x.T())), HasSubstr("expected a contiguous tensor"));
+  EXPECT_THAT(message_of<ShapeError>(run(6, y, x.T())),
+              HasSubstr("expected a contiguous tensor; pass contiguous(x), and copy back"));
   EXPECT_THAT(message_of<ValueError>(run(-1, x, y)),
               HasSubstr("parallel_for: n is -1; expected 0 or more"));
   EXPECT_THROW(run(6, ones({6}, cpu(1)), y)(), ContextMismatch);
