@@ -130,9 +130,10 @@ class RawKernel {
   // Enqueues the kernel on the tensors' context. Checks the number of arguments and their sizes.
   void operator()(const RawLaunch& launch, std::initializer_list<RawArg> args,
                   Caller = Caller::here()) const;
-  // At least n threads in one dimension, in blocks of the size that keeps the GPU busiest. If n is
-  // 0, nothing is launched.
-  void for_all(int64_t n, std::initializer_list<RawArg> args, Caller = Caller::here()) const;
+  // At least n threads in one dimension. Chooses the grid, and blocks of the size that keeps the
+  // GPU busiest; `launch` sets neither. If n is 0, nothing is launched.
+  void for_all(int64_t n, std::initializer_list<RawArg> args, const RawLaunch& launch = {},
+               Caller = Caller::here()) const;
 
   // These compile the module for context c if that was not done yet.
   KernelAttributes attributes(Context c, Caller = Caller::here()) const;

@@ -136,12 +136,16 @@ void Function::launch(const RawLaunch& launch, std::span<const RawArg> args) con
   Launch(*this, launch, args).enqueue();
 }
 
-void Function::for_all(int64_t n, std::span<const RawArg> args) const {
+void Function::for_all(int64_t n, std::span<const RawArg> args, const RawLaunch& launch) const {
   if (n < 0) throw ValueError(name, ": for_all of ", n, " threads; expected 0 or more");
-  Launch launch(*this, {}, args);
+  for (const auto& [what, given] : {std::pair("grid", launch.grid), {"block", launch.block}})
+    if (given.x != 1 || given.y != 1 || given.z != 1)
+      throw ValueError(name, ": for_all with a ", what, " of (", given.x, ", ", given.y, ", ",
+                       given.z, "); for_all chooses it: leave it out, or call the kernel itself");
+  Launch all(*this, launch, args);
   if (n == 0) return;
-  launch.cover(n);
-  launch.enqueue();
+  all.cover(n);
+  all.enqueue();
 }
 
 DType infer(std::span<const Meta> in, const void* attrs, std::span<Meta> out) {

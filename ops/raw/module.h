@@ -57,7 +57,7 @@ class Function : NonCopyable {
   // Throws ValueError if the module on c lacks the kernel, or as Module::on.
   const KernelFunction& on(Context c) const;
   void launch(const RawLaunch& launch, std::span<const RawArg> args) const;
-  void for_all(int64_t n, std::span<const RawArg> args) const;
+  void for_all(int64_t n, std::span<const RawArg> args, const RawLaunch& launch) const;
 
   const std::string name;
 

@@ -69,9 +69,10 @@ void RawKernel::operator()(const RawLaunch& launch, std::initializer_list<RawArg
   rethrow_at(from);
 }
 
-void RawKernel::for_all(int64_t n, std::initializer_list<RawArg> args, Caller from) const try {
+void RawKernel::for_all(int64_t n, std::initializer_list<RawArg> args, const RawLaunch& launch,
+                        Caller from) const try {
   const UserLine user_line(from);
-  function_->for_all(n, span_of(args));
+  function_->for_all(n, span_of(args), launch);
 } catch (const Error&) {
   rethrow_at(from);
 }

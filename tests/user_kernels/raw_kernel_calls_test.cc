@@ -80,6 +80,23 @@ TEST_F(RawKernelCalls, ForAllCoversAllElements) {
   }
 }
 
+TEST_F(RawKernelCalls, ForAllTakesOptionsOfTheLaunch) {
+  float result = 0;
+  const RawKernel scale("scale: for_all", "scale");
+  scale.for_all(1000, {&result, 1.0, FakePair{3, 0}, false}, {.shared = 2048, .context = gpu_});
+  EXPECT_EQ(result, 3);
+  const LaunchShape& shape = fake_gpu_state.shapes.at(0);
+  EXPECT_EQ(shape.grid.x, 8);
+  EXPECT_EQ(shape.block.x, 128);
+  EXPECT_EQ(shape.shared, 2048);
+  for (const RawLaunch& launch : {RawLaunch{.grid = {2}}, RawLaunch{.block = {64}}})
+    EXPECT_THAT(message_of<ValueError>([&] {
+                  scale.for_all(1, {&result, 1.0, FakePair{4, 0}, false}, launch);
+                }),
+                HasSubstr("for_all chooses it: leave it out"));
+  EXPECT_EQ(result, 3);
+}
+
 TEST_F(RawKernelCalls, ForAllOfNothingLaunchesNothing) {
   const RawKernel add("add: none", "add");
   const Tensor x = on(gpu_, {1});

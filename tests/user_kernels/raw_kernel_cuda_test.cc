@@ -248,6 +248,24 @@ TEST(RawKernelCuda, ForAllCoversAllElements) {
   }
 }
 
+TEST(RawKernelCuda, ForAllTakesSharedMemory) {
+  LOCUS_NEEDS_GPUS(1);
+  const RawKernel k(R"(
+extern "C" __global__ void k(float* x, int n) {
+  extern __shared__ float s[];
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  s[threadIdx.x] = i;
+  __syncthreads();
+  if (i < n) x[i] = s[threadIdx.x ^ 1];
+})",
+                    "k");
+  const Tensor x = zeros({3000}, gpu());
+  k.for_all(3000, {x, 3000}, {.shared = 4096});
+  std::vector<double> expected(3000);
+  for (size_t i = 0; i < expected.size(); ++i) expected[i] = static_cast<double>(i ^ 1);
+  EXPECT_EQ(values(x), expected);
+}
+
 }  // namespace
 }  // namespace locus::test
 #endif
