@@ -9,9 +9,10 @@
 // The tools watch the memory pools of all contexts. The caller owns hooks and profiles. Threads:
 // any. While there is no hook and no profile, an allocation pays one relaxed load and a branch.
 //
-// LOCUS_MEMORY=FILE writes every event of a program to FILE. LOCUS_MEMORY=leaks prints on stderr,
-// when the program ends, the blocks that were not freed. LOCUS_MEMORY=redzones finds writes outside
-// of a block.
+// The environment variable LOCUS_MEMORY starts a tool with the program:
+//   leaks         prints on stderr, when the program ends, the blocks that were not freed
+//   redzones      finds writes outside of a block
+//   memory.jsonl  writes every event to this file. The name of a file contains a . or a /
 #pragma once
 
 #include <cstdint>
