@@ -32,9 +32,9 @@ std::string text_of_line(const KernelBody& body, size_t line) {
 std::string headers_of(const char* first, bool gpu) {
   std::string text;
   if (!gpu)
-    for (const char* w : {"__device__", "__host__", "__forceinline__", "__noinline__"})
-      text += text_of("#define ", w, '\n');
-  if (!gpu) text += "#define LOCUS_ISA_NAMESPACE generated\n";
+    for (const char* word : {"__device__", "__host__", "__forceinline__", "__noinline__",
+                             "LOCUS_ISA_NAMESPACE generated"})
+      text += text_of("#define ", word, '\n');
   text += text_of("#include <", first, ">\n");
   for (const SourceFile& file : formula_source())
     if (std::string_view(file.name).ends_with("_kernel.h"))
