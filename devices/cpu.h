@@ -49,11 +49,6 @@ LOCUS_HD void parallel_ranges(int64_t n, int64_t grain, F&& body) {
       [](void* data, int64_t begin, int64_t end) { (*static_cast<Body*>(data))(begin, end); },
       const_cast<std::remove_const_t<Body>*>(&body));
 }
-// The former name, in ops/fuse and ops/reduce.
-template <class F>
-LOCUS_HD void parallel_for(int64_t n, int64_t grain, F&& body) {
-  parallel_ranges(n, grain, body);
-}
 
 // Instruction sets of CPU kernels: x86-64, x86-64-v3 (AVX2, FMA) and x86-64-v4 (AVX-512), each with
 // all of the sets before it.

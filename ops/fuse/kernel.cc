@@ -35,7 +35,7 @@ void run_host(const Call& call) {
   using Run = void (*)(const void* args, int64_t begin, int64_t end, int64_t step);
   const auto run = reinterpret_cast<Run>(c.kernel->functions(call.stream.context).loop->host);
   const bool in_place = arguments.in_place();
-  parallel_for(c.loop.size(), c.kernel->grain, [&](int64_t begin, int64_t end) {
+  parallel_ranges(c.loop.size(), c.kernel->grain, [&](int64_t begin, int64_t end) {
     run(arguments.data(), begin, end, in_place ? end - begin : int64_t{jit::kStaged});
   });
 }

@@ -86,7 +86,7 @@ void run_rows_on_host(const Call& call) {
   const auto run = reinterpret_cast<Run>(
       (rows.length() <= kHostPart ? functions.rows : functions.any_rows)->host);
   const int64_t grain = std::max<int64_t>(c.kernel->grain / rows.length(), 1);
-  parallel_for(rows.n(), grain,
+  parallel_ranges(rows.n(), grain,
                [&](int64_t begin, int64_t end) { run(arguments.data(), begin, end); });
 }
 

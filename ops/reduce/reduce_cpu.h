@@ -126,7 +126,7 @@ struct Reducer {
             block_of(in.at(unit.at.in), unit.n, first + b, part + b * width);
         };
         if (split)
-          parallel_for(m, grain(length * width), fill);
+          parallel_ranges(m, grain(length * width), fill);
         else
           fill(0, m);
         for (int64_t b = 0; b < m; ++b)
@@ -138,7 +138,7 @@ struct Reducer {
       A part[kMaxParts];
       for (int64_t u = 0; u < count; ++u) each(u, part);
     } else {
-      parallel_for(count, grain(p.count * width), [&](int64_t begin, int64_t end) {
+      parallel_ranges(count, grain(p.count * width), [&](int64_t begin, int64_t end) {
         A part[kWidth];
         for (int64_t u = begin; u < end; ++u) each(u, part);
       });
@@ -152,7 +152,7 @@ struct Reducer {
       return units(p.outputs, 1, kBlock, unit, part);
     }
     // Many short outputs.
-    parallel_for(p.outputs, grain(p.count), [&](int64_t begin, int64_t end) {
+    parallel_ranges(p.outputs, grain(p.count), [&](int64_t begin, int64_t end) {
       for (int64_t o = begin; o < end; ++o) {
         const Offsets at = output_offsets(p, o, p.keep.rank);
         Total total = r.init(Total());
