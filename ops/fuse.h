@@ -1,4 +1,5 @@
-// fuse() makes one kernel of a function that is written with elementwise ops, casts and broadcasts.
+// fuse() makes one kernel of a function that is written with elementwise ops, casts, broadcasts and
+// reductions of rows.
 //
 //   Fused f = fuse([](const Tensor& x, const Tensor& y) { return x * y + exp(x); }, "mul_exp");
 //   const Tensor z = f(x, y);  // one launch; the bits of x * y + exp(x)
@@ -187,7 +188,7 @@ auto fuse(F f, std::string name = "fused", Caller from = Caller::here()) {
 //   - returns an argument or a view of one, or keeps a tensor of its own elsewhere;
 //   - has arguments on several contexts, on cpu_pinned, or without elements;
 //   - needs a kernel of more than 24 tensors or 400 formulas;
-//   - needs a gradient and calls other ops than elementwise ones, or needs one in an amp::Scope;
+//   - needs a gradient and has an op between its kernels, or needs one in an amp::Scope;
 //   - cannot be compiled: the context has no compiler.
 // The C++ code of a fused function runs only in traces. That of another function runs twice in its
 // first call. describe() does not list calls without tensors or with undefined ones, calls inside
@@ -195,14 +196,19 @@ auto fuse(F f, std::string name = "fused", Caller from = Caller::here()) {
 //
 // What is fused:
 //   - Elementwise ops, fill, casts and copies. Results in f16 and bf16 are rounded after each op.
+//   - Reductions over the last axes: sum, mean, prod, max, min, any, all, logsumexp, norm of order 2,
+//     sum_to. A row has at most 65,536 elements, and each operand one stride along it. Sums add in
+//     an order that depends on the shape, the layout and the type of device alone, and is not the
+//     ops': results differ by rounding.
 //   - An op whose result is read transposed, sliced or reshaped ends a kernel. Results of different
-//     shapes are made by different kernels.
-//   - Other ops, such as sum, and kernels of one's own stay calls of their own between kernels.
+//     shapes are made by different kernels, unless they are of the same rows.
+//   - Other ops, such as sums over other axes, and kernels of one's own stay calls of their own
+//     between kernels.
 //
 // Gradients:
 //   - Under autograd::Record a call is one node, which keeps the arguments. backward() runs a fused
 //     function of the arguments and the results' gradients, which computes the function again.
-//   - Sums over axes along which an argument was broadcast stay ops of their own.
+//   - Sums over leading axes along which an argument was broadcast stay ops of their own.
 //   - A gradient with terms inside and outside of the function may be summed in another order.
 //   - Error for a gradient with create_graph: call the function without fuse() for that.
 //
