@@ -187,7 +187,7 @@ auto fuse(F f, std::string name = "fused", Caller from = Caller::here()) {
 //   - calls a RawKernel or parallel_for, or throws;
 //   - returns an argument or a view of one, or keeps a tensor of its own elsewhere;
 //   - has arguments on several contexts, on cpu_pinned, or without elements;
-//   - needs a kernel of more than 24 tensors or 400 formulas;
+//   - needs a kernel of more than 24 tensors, 400 formulas or 32 reductions;
 //   - needs a gradient and has an op between its kernels, or needs one in an amp::Scope;
 //   - cannot be compiled: the context has no compiler.
 // The C++ code of a fused function runs only in traces. That of another function runs twice in its

@@ -20,7 +20,7 @@ namespace {
 using Kind = Value::Kind;
 using Form = Space::Form;
 
-constexpr size_t kMostLines = 400;
+constexpr size_t kMostLines = 400, kMostReductions = 32;
 constexpr size_t kMostBytes = 4096 - sizeof(jit::Loop);
 
 // The number as an element of dtype d, for the argument of a kernel.
@@ -205,6 +205,8 @@ class Plan::Planner {
     if (v.kind == Kind::cast && v.attrs.as<CopyAttrs>().dtype == v.from[0].dtype)
       return lines_[key] = line.from[0];
     if (v.kind == Kind::reduction) {
+      if (body_.reductions.size() == kMostReductions)
+        throw Unfused{text_of("a kernel has more than ", kMostReductions, " reductions")};
       names_.push_back(v.op->name);
       body_.reductions.push_back({v.reduction, line.dtype, line.from[0]});
       return lines_[key] = {From::reduction, static_cast<int>(body_.reductions.size()) - 1};
