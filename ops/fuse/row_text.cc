@@ -134,7 +134,7 @@ class RowWriter {
   // --- Both back ends.
 
   void rows() {
-    line("  int64_t at[", arrays(), "] = {};\n  jit::locate(a.loop, a.array, row, at);");
+    line("  int64_t at[", arrays(), "];\n  fusion::find_row(a.loop, a.array, row, at);");
     for (size_t k = 0; k < arrays(); ++k) {
       const std::string type = (k < inputs_ ? "const " : "") + storage(dtype(k));
       line("  const fusion::Row<", type, "> r", k, "{static_cast<", type, "*>(a.array[", k,

@@ -20,6 +20,19 @@ struct Row {
   int64_t stride;
 };
 
+// Where a row of each array begins.
+template <int N>
+LOCUS_HD void find_row(const jit::Loop& rows, const jit::Array (&array)[N], int64_t row,
+                       int64_t (&at)[N]) {
+  if (rows.rank == 1) {  // without a call
+    for (int k = 0; k < N; ++k) at[k] = row * array[k].stride[0];
+    return;
+  }
+  int64_t found[N] = {};
+  jit::locate(rows, array, row, found);
+  for (int k = 0; k < N; ++k) at[k] = found[k];
+}
+
 #ifdef __CUDACC__
 // A thread of a team. Threads of teams behind the last row compute row 0 and store nothing.
 struct Member {
