@@ -53,7 +53,8 @@ uint64_t bits_of(double number);
 template <class T>
 concept List = std::same_as<std::remove_cvref_t<T>, Tensors>;
 template <class T>
-concept Number = std::is_arithmetic_v<std::remove_cvref_t<T>>;
+concept Number = std::is_arithmetic_v<std::remove_cvref_t<T>> &&
+    !std::same_as<std::remove_cvref_t<T>, long double>;
 template <class T>
 concept Argument = (std::same_as<std::remove_cvref_t<T>, Tensor> || List<T> ||
                     Number<T>)&&!(std::is_lvalue_reference_v<T> &&
@@ -187,7 +188,7 @@ auto fuse(F f, std::string name = "fused", Caller from = Caller::here()) {
 //   - calls a RawKernel or parallel_for, or throws;
 //   - returns an argument or a view of one, or keeps a tensor of its own elsewhere;
 //   - has arguments on several contexts, on cpu_pinned, or without elements;
-//   - needs a kernel of more than 24 tensors, 400 formulas or 32 reductions;
+//   - needs a kernel of more than 24 tensors or 400 formulas;
 //   - needs a gradient and has an op between its kernels, or needs one in an amp::Scope;
 //   - cannot be compiled: the context has no compiler.
 // The C++ code of a fused function runs only in traces. That of another function runs twice in its
@@ -196,10 +197,13 @@ auto fuse(F f, std::string name = "fused", Caller from = Caller::here()) {
 //
 // What is fused:
 //   - Elementwise ops, fill, casts and copies. Results in f16 and bf16 are rounded after each op.
-//   - Reductions over the last axes: sum, mean, prod, max, min, any, all, logsumexp, norm of order 2,
-//     sum_to. A row has at most 65,536 elements, and each operand one stride along it. Sums add in
-//     an order that depends on the shape, the layout and the type of device alone, and is not the
-//     ops': results differ by rounding.
+//   - Reductions over the last axes: sum, mean, prod, max, min, any, all, logsumexp, norm of order
+//   2,
+//     sum_to. A row has at most 65,536 elements, and each tensor one stride along it. A chain of
+//     more than 7 reductions, each of which needs the one before, runs as ops.
+//   - Sums, products, means, logsumexp and norms add in another order than the ops do: results
+//     differ by rounding. The order depends on the function, on the dtypes, shapes and strides of
+//     its arguments, and on whether kernels run on the host or on a GPU.
 //   - An op whose result is read transposed, sliced or reshaped ends a kernel. Results of different
 //     shapes are made by different kernels, unless they are of the same rows.
 //   - Other ops, such as sums over other axes, and kernels of one's own stay calls of their own

@@ -87,10 +87,31 @@ std::string text_for(const std::string& name, const KernelBody& body, bool gpu) 
 
 }  // namespace
 
+int passes_of(const KernelBody& body) {
+  std::vector<int> line(body.lines.size()), reduction(body.reductions.size());
+  using Kind = KernelBody::Operand::Kind;
+  const auto pass_of = [&](const KernelBody::Operand& o) {
+    const auto at = static_cast<size_t>(o.index);
+    return o.kind == Kind::line ? line[at] : o.kind == Kind::reduction ? reduction[at] + 1 : 0;
+  };
+  // Lines and reductions come in an order of their own each, and after their operands.
+  for (size_t settled = 0; settled <= body.reductions.size(); ++settled) {
+    for (size_t k = 0; k < line.size(); ++k)
+      for (const KernelBody::Operand& o : body.lines[k].from)
+        line[k] = std::max(line[k], pass_of(o));
+    for (size_t k = 0; k < reduction.size(); ++k) reduction[k] = pass_of(body.reductions[k].from);
+  }
+  int last = 0;
+  for (const int pass : reduction) last = std::max(last, pass + 1);
+  return last + 1;
+}
+
 int pack_of(const KernelBody& body) {
   int widest = 1;
-  for (const DType d : body.arrays) widest = std::max(widest, size_of(d));
-  for (const auto& out : body.outputs) widest = std::max(widest, size_of(out.dtype));
+  for (size_t k = 0; k < body.arrays.size(); ++k)
+    if (body.of_row.empty() || !body.of_row[k]) widest = std::max(widest, size_of(body.arrays[k]));
+  for (const auto& out : body.outputs)
+    if (!out.of_row) widest = std::max(widest, size_of(out.dtype));
   return 16 / widest;
 }
 
@@ -104,10 +125,14 @@ size_t KernelBody::argument_bytes() const {
 DType KernelBody::dtype_of(const Operand& o) const {
   const auto at = static_cast<size_t>(o.index);
   switch (o.kind) {
-    case Operand::Kind::array: return arrays[at];
-    case Operand::Kind::number: return numbers[at];
-    case Operand::Kind::line: return lines[at].dtype;
-    case Operand::Kind::reduction: return reductions[at].dtype;
+    case Operand::Kind::array:
+      return arrays[at];
+    case Operand::Kind::number:
+      return numbers[at];
+    case Operand::Kind::line:
+      return lines[at].dtype;
+    case Operand::Kind::reduction:
+      return reductions[at].dtype;
   }
   std::abort();
 }
@@ -183,9 +208,9 @@ const Kernel::Functions& Kernel::build(Context c, std::atomic<const Functions*>&
   else
     source.functions = {loop};
   const KernelProgram& program = *compile_program(c, source);
-  auto made = std::make_unique<const Functions>(
-      Functions{program.find(loop), program.find(flat), program.find(strided), program.find(rows),
-                program.find(any_rows)});
+  auto made = std::make_unique<const Functions>(Functions{program.find(loop), program.find(flat),
+                                                          program.find(strided), program.find(rows),
+                                                          program.find(any_rows)});
   const Functions* before = nullptr;  // of another thread
   if (!at.compare_exchange_strong(before, made.get(), std::memory_order_acq_rel)) return *before;
   return *made.release();

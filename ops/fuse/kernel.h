@@ -53,7 +53,8 @@ struct KernelBody {
   DType dtype_of(const Operand& o) const;
   bool truncates() const;  // casts floating values to integers
 };
-int pack_of(const KernelBody& body);  // elements that a thread loads at once
+int passes_of(const KernelBody& body);  // over a row: 1, and 1 for each reduction of a chain
+int pack_of(const KernelBody& body);    // elements that a thread loads at once
 
 class Kernel : NonCopyable {
  public:
@@ -116,8 +117,6 @@ struct KernelViews {
   }
   std::span<const View* const> span() const { return {view, n}; }
 };
-inline const KernelCall& call_of(const Call& call) {
-  return *call.attributes<KernelAttrs>().call;
-}
+inline const KernelCall& call_of(const Call& call) { return *call.attributes<KernelAttrs>().call; }
 
 }  // namespace locus::fusion

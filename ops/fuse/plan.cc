@@ -21,6 +21,7 @@ using Kind = Value::Kind;
 using Form = Space::Form;
 
 constexpr size_t kMostLines = 400, kMostReductions = 32;
+constexpr int kMostPasses = 8;  // over a row
 constexpr size_t kMostBytes = 4096 - sizeof(jit::Loop);
 
 // The number as an element of dtype d, for the argument of a kernel.
@@ -32,7 +33,7 @@ uint64_t bits_of(const Scalar& s, DType d) {
 
 bool same_view(const View& a, const View& b) { return a.data == b.data && same_layout(a, b); }
 
-// A tensor does not lie along the rows that are reduced. Those reductions run as ops.
+// Thrown if no kernel can compute the rows. The plan is made again, with these reductions as ops.
 struct NoRows {
   std::vector<size_t> reductions;
 };
@@ -133,14 +134,20 @@ class Plan::Planner {
         const Space* const space = spaces_.of(static_cast<int>(i));
         if (!waits(i, level) || rows != (space != nullptr)) continue;
         const Meta& shape = space ? space->shape : values_[i].view.meta;
-        std::vector<int> group;
-        for (size_t k = i; k < values_.size(); ++k) {
+        std::vector<int> group, of_space;
+        for (size_t k = 0; k < values_.size(); ++k) {
+          if (!waits(k, level)) continue;
           const Space* const other = spaces_.of(static_cast<int>(k));
-          if (waits(k, level) &&
-              (other ? other == space : same_shape(values_[k].view.meta, shape)))
+          if (other && other == space) of_space.push_back(static_cast<int>(k));
+          if (other ? other == space : same_shape(values_[k].view.meta, shape))
             group.push_back(static_cast<int>(k));
         }
-        add_kernel(group, shape, space);
+        try {
+          add_kernel(group, shape, space);
+        } catch (const NoRows&) {
+          if (group.size() == of_space.size()) throw;
+          add_kernel(of_space, shape, space);  // the others get a kernel of their own
+        }
       }
   }
   bool waits(size_t i, int level) const {
@@ -151,6 +158,7 @@ class Plan::Planner {
     step_ = Step();
     body_ = KernelBody();
     names_.clear();
+    begun_ = 0;
     rest_numbers_.clear();
     attributes_.clear();
     lines_.clear();
@@ -160,10 +168,15 @@ class Plan::Planner {
     for (const int i : group) {
       const Meta& m = at(i).view.meta;
       const auto form = space ? *space->form_of(m) : Form::whole;
+      if (space && !row_stride(*space, space->place(at(i).view, form)))
+        throw NoRows{reductions_in(space)};
       body_.outputs.push_back({line_of(i, form), m.dtype, form != Form::whole});
       outputs.push_back(m);
     }
     const size_t arrays = body_.arrays.size() + body_.outputs.size();
+    if (space && (arrays > jit::kMostOperands || body_.argument_bytes() > kMostBytes ||
+                  body_.reductions.size() > kMostReductions || passes_of(body_) > kMostPasses))
+      throw NoRows{reductions_in(space)};
     if (arrays > jit::kMostOperands)
       throw Unfused{text_of("a kernel reads and writes ", arrays, " tensors; at most ",
                             jit::kMostOperands, " are fused")};
@@ -193,20 +206,21 @@ class Plan::Planner {
     if (spaces_.of(i)) form = *space_->form_of(v.view.meta);
     const std::pair key(i, form == Form::squeezed);
     if (const auto found = lines_.find(key); found != lines_.end()) return found->second;
+    if (++begun_ > kMostLines) {
+      if (space_) throw NoRows{reductions_in(space_)};
+      throw Unfused{text_of("a kernel has more than ", kMostLines, " formulas")};
+    }
     if (v.kind == Kind::number) return lines_[key] = number(v.from[0]);
     if (v.kind == Kind::reduction) form = Form::whole;
     KernelBody::Line line;
     line.dtype = v.view.meta.dtype;
     for (const Read& r : v.from)
-      line.from.push_back(r.value < 0 ? number(r)
-                          : spaces_.inlined(i, r) && place_of(r.value) < 0
-                              ? line_of(r.value, form)
-                              : array(r, form));
+      line.from.push_back(r.value < 0                                      ? number(r)
+                          : spaces_.inlined(i, r) && place_of(r.value) < 0 ? line_of(r.value, form)
+                                                                           : array(r, form));
     if (v.kind == Kind::cast && v.attrs.as<CopyAttrs>().dtype == v.from[0].dtype)
       return lines_[key] = line.from[0];
     if (v.kind == Kind::reduction) {
-      if (body_.reductions.size() == kMostReductions)
-        throw Unfused{text_of("a kernel has more than ", kMostReductions, " reductions")};
       names_.push_back(v.op->name);
       body_.reductions.push_back({v.reduction, line.dtype, line.from[0]});
       return lines_[key] = {From::reduction, static_cast<int>(body_.reductions.size()) - 1};
@@ -222,8 +236,6 @@ class Plan::Planner {
         attributes_.insert(attributes_.end(), bytes, bytes + v.formula->bytes);
       }
     }
-    if (body_.lines.size() == kMostLines)
-      throw Unfused{text_of("a kernel has more than ", kMostLines, " formulas")};
     body_.lines.push_back(std::move(line));
     return lines_[key] = {From::line, static_cast<int>(body_.lines.size()) - 1};
   }
@@ -286,6 +298,7 @@ class Plan::Planner {
   Meta loop_;
   const Space* space_ = nullptr;
   std::vector<std::string> names_;
+  size_t begun_ = 0;  // lines and reductions
   std::vector<uint64_t> rest_numbers_;
   std::vector<unsigned char> attributes_;
   std::map<std::pair<int, bool>, KernelBody::Operand> lines_;

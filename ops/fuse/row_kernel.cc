@@ -25,7 +25,8 @@ class RowArguments {
     bool all_packed = rows_.n % pack_ == 0;
     for (size_t k = 0; k < views_.n; ++k) {
       const Meta& m = views_.view[k]->meta;
-      const auto form = k < static_cast<size_t>(call.n_in) ? Space::Form::whole : *space_.form_of(m);
+      const auto form =
+          k < static_cast<size_t>(call.n_in) ? Space::Form::whole : *space_.form_of(m);
       View& v = each_[k] = space_.place(*views_.view[k], form);
       stride_[k] = *row_stride(space_, v);
       v.meta.rank = outer_.rank;
@@ -59,8 +60,7 @@ class RowArguments {
     if (stride != 1) return false;
     const auto bytes = static_cast<uintptr_t>(size_of(v.meta.dtype) * pack_);
     return reinterpret_cast<uintptr_t>(v.data) % bytes == 0 &&
-           std::all_of(v.stride, v.stride + outer_.rank,
-                       [&](int64_t s) { return s % pack_ == 0; });
+           std::all_of(v.stride, v.stride + outer_.rank, [&](int64_t s) { return s % pack_ == 0; });
   }
 
   const Space space_;
@@ -87,7 +87,7 @@ void run_rows_on_host(const Call& call) {
       (rows.length() <= kHostPart ? functions.rows : functions.any_rows)->host);
   const int64_t grain = std::max<int64_t>(c.kernel->grain / rows.length(), 1);
   parallel_ranges(rows.n(), grain,
-               [&](int64_t begin, int64_t end) { run(arguments.data(), begin, end); });
+                  [&](int64_t begin, int64_t end) { run(arguments.data(), begin, end); });
 }
 
 void run_rows_on_gpu(const Call& call) {

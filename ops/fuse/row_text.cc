@@ -1,7 +1,7 @@
-// The generated text of fused kernels that reduce rows, for both back ends. A row is walked several
-// times: each pass computes the reductions that need no later one, and the last one the outputs. The
-// kernel for rows that one team or thread holds keeps what later passes need. The one for any rows
-// computes it again.
+// The generated text of fused kernels that reduce rows, for both back ends. A row is walked in
+// passes: each computes the reductions whose operands need only those of earlier passes, and the
+// last one the outputs. `_rows`, for rows that a team or a thread of the host holds, keeps some
+// values for later passes. `_any` computes them again.
 #include <algorithm>
 
 #include <locus/core/base/text.h>
@@ -11,23 +11,24 @@
 namespace locus::fusion {
 namespace {
 
-constexpr size_t kMostKept = 8;  // lines whose values are kept for later passes
-
 class RowWriter {
  public:
   RowWriter(const std::string& name, const KernelBody& body, bool gpu)
       : name_(name), b_(body), gpu_(gpu), inputs_(body.arrays.size()), lines_(body.lines.size()) {
-    // A reduction's operand comes before what reads the reduction, and each line after its operands.
+    // A reduction's operand comes before what reads the reduction, and each line after its
+    // operands.
     for (size_t k = 0; k < lines_.size(); ++k) lines_[k] = facts_of(b_.lines[k].from);
-    for (const KernelBody::Reduction& r : b_.reductions) last_ = std::max(last_, pass_of(r.from) + 1);
+    for (const KernelBody::Reduction& r : b_.reductions)
+      last_ = std::max(last_, pass_of(r.from) + 1);
   }
 
   std::string text() {
     text_ = headers_of("locus/ops/fuse/rows.h", gpu_);
     line("namespace kernel {\nusing namespace locus;");
-    text_ += text_of_arguments(b_, "Args",
-                               text_of("jit::Loop loop;\n  jit::Array array[", arrays(),
-                                       "];\n  fusion::Rows rows;\n  int64_t stride[", arrays(), "]"));
+    text_ +=
+        text_of_arguments(b_, "Args",
+                          text_of("jit::Loop loop;\n  jit::Array array[", arrays(),
+                                  "];\n  fusion::Rows rows;\n  int64_t stride[", arrays(), "]"));
     function("_rows", true);
     function("_any", false);
     line("}  // namespace kernel");
@@ -85,9 +86,7 @@ class RowWriter {
   }
   bool is_of_row(const KernelBody::Operand& o) const {
     const auto at = static_cast<size_t>(o.index);
-    return o.kind == Kind::line    ? lines_[at].of_row
-           : o.kind == Kind::array ? b_.of_row[at]
-                                   : true;
+    return o.kind == Kind::line ? lines_[at].of_row : o.kind == Kind::array ? b_.of_row[at] : true;
   }
 
   // What a pass does with elements.
@@ -96,8 +95,9 @@ class RowWriter {
     std::vector<bool> array, line;  // that it reads, that it computes
     std::vector<bool> kept;         // lines of earlier passes that it reads
   };
-  size_t kept_count() const {
-    return static_cast<size_t>(std::count(kept_.begin(), kept_.end(), true));
+  // Whether one more line may keep its values for later passes: on GPUs, in registers.
+  bool may_keep() const {
+    return std::count(kept_.begin(), kept_.end(), true) < (gpu_ ? 32 / pack_of(b_) : 8);
   }
   KernelBody::Operand made(int pass, size_t k) const {
     return pass == last_ ? b_.outputs[k].from : b_.reductions[k].from;
@@ -107,7 +107,9 @@ class RowWriter {
     kept_.assign(lines_.size(), false);
     std::vector<bool> before(lines_.size());  // computed by an earlier pass
     for (int pass = 0; pass <= last_; ++pass) {
-      Pass p{{}, std::vector<bool>(inputs_), std::vector<bool>(lines_.size()),
+      Pass p{{},
+             std::vector<bool>(inputs_),
+             std::vector<bool>(lines_.size()),
              std::vector<bool>(lines_.size())};
       for (size_t k = 0; pass == last_ && k < b_.outputs.size(); ++k)
         if (!b_.outputs[k].of_row) p.makes.push_back(k);
@@ -117,7 +119,7 @@ class RowWriter {
         const auto at = static_cast<size_t>(o.index);
         if (o.kind == Kind::array && !b_.of_row[at]) p.array[at] = true;
         if (o.kind != Kind::line || lines_[at].of_row) return;
-        if (before[at] && (kept_[at] || kept_count() < kMostKept))
+        if (before[at] && (kept_[at] || may_keep()))
           p.kept[at] = kept_[at] = true;
         else
           p.line[at] = true;
@@ -161,8 +163,9 @@ class RowWriter {
     for (const size_t k : p.makes) {
       if (outputs) break;
       const DType d = b_.reductions[k].dtype;
-      const std::string all = gpu_ ? text_of("fusion::combine_team<", k, ">(g", k, ", t", k, ", m.threads)")
-                                   : text_of('t', k);
+      const std::string all =
+          gpu_ ? text_of("fusion::combine_team<", k, ">(g", k, ", t", k, ", m.threads)")
+               : text_of('t', k);
       line("  const ", compute(d), " s", k, " = fusion::finish<", storage(d), ">(g", k, ", ", all,
            ", n);");
     }
@@ -249,7 +252,6 @@ class RowWriter {
       if (!b_.of_row[k]) block(compute(b_.arrays[k]), 'b', k);
     for (size_t k = 0; k < b_.outputs.size(); ++k)
       if (!b_.outputs[k].of_row) block(compute(b_.outputs[k].dtype), 'c', k);
-    for (size_t k = 0; k < b_.reductions.size(); ++k) block(value_type(k), 'w', k);
     for (size_t k = 0; k < lines_.size(); ++k)
       if (kept_[k]) block(compute(b_.lines[k].dtype), 'q', k);
     line("  const int64_t n = a.rows.n;\n  for (int64_t row = first; row < end; ++row) {");
@@ -259,14 +261,16 @@ class RowWriter {
     line(
         "  for (int64_t k = 0; k < n; k += fusion::kHostPart) {\n"
         "    const int64_t m = n - k < fusion::kHostPart ? n - k : fusion::kHostPart;");
+    for (const size_t k : p.makes)
+      if (!outputs) line("    alignas(64) ", value_type(k), " w", k, "[fusion::kHostPart];");
     for (size_t k = 0; k < inputs_; ++k)
       if (p.array[k])
-        line("    const ", compute(b_.arrays[k]), "* const p", k, " = fusion::fetch(r", k, ", k, m, b",
-             k, ");");
+        line("    const ", compute(b_.arrays[k]), "* const p", k, " = fusion::fetch(r", k,
+             ", k, m, b", k, ");");
     for (const size_t k : p.makes)
       if (outputs)
-        line("    ", compute(b_.outputs[k].dtype), "* const y", k, " = fusion::place(r", inputs_ + k,
-             ", k, c", k, ");");
+        line("    ", compute(b_.outputs[k].dtype), "* const y", k, " = fusion::place(r",
+             inputs_ + k, ", k, c", k, ");");
     line(
         "#ifdef __clang__\n#pragma clang loop vectorize(assume_safety)\n#else\n"
         "#pragma GCC ivdep\n#endif\n    for (int64_t e = 0; e < m; ++e) {");

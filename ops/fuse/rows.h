@@ -34,7 +34,8 @@ LOCUS_HD void find_row(const jit::Loop& rows, const jit::Array (&array)[N], int6
 }
 
 #ifdef __CUDACC__
-// A thread of a team. Threads of teams behind the last row compute row 0 and store nothing.
+// A thread of a team. Threads behind the last row compute row 0, so that all threads of a block
+// reach the barriers, and store nothing.
 struct Member {
   int threads, lane;
   int64_t row;
@@ -59,7 +60,7 @@ template <class T, int E, int K>
 struct Held {
   jit::Pack<T, E> pack[K];
 
-  // Of packed rows.
+  // Of packed rows, whose length is a multiple of E.
   __device__ __forceinline__ void load(const Row<const T>& row, const Member& m, int n) {
 #pragma unroll
     for (int k = 0; k < K; ++k) {
@@ -74,7 +75,8 @@ struct Held {
       return;
     }
 #pragma unroll
-    for (int e = 0; e < E; ++e) pack[0].v[e] = i + e < n ? row.data[(i + e) * row.stride] : T();
+    for (int e = 0; e < E; ++e)
+      pack[0].v[e] = i + e < n ? jit::read(row.data + (i + e) * row.stride) : T();
   }
 };
 template <class T, int E>
@@ -154,7 +156,7 @@ static_assert(generated::kBlock == kHostPart);
 
 template <class V, class R>
 TotalAcc<R, V> start(const R& r) {
-  return static_cast<TotalAcc<R, V>>(r.init(TotalAcc<R, V>()));
+  return static_cast<TotalAcc<R, V> >(r.init(TotalAcc<R, V>()));
 }
 // Adds the elements k .. k + m, which are at x.
 template <class V, class R>
@@ -165,19 +167,20 @@ void add(const R& r, TotalAcc<R, V>& total, const V* x, int64_t m, int64_t k) {
 template <class T>
 const Compute<T>* fetch(const Row<const T>& row, int64_t begin, int64_t m, Compute<T>* block) {
   const T* const from = row.data + begin * row.stride;
-  if constexpr (kSame<T, Compute<T>>) {
+  if constexpr (kSame<T, Compute<T> >) {
     if (row.stride == 1) return from;
   }
   if (row.stride == 1) {
     convert_run(from, block, m);
   } else {
-    for (int64_t i = 0; i < m; ++i) block[i] = convert<Compute<T>>(jit::read(from + i * row.stride));
+    for (int64_t i = 0; i < m; ++i)
+      block[i] = convert<Compute<T> >(jit::read(from + i * row.stride));
   }
   return block;
 }
 template <class T>
 Compute<T>* place(const Row<T>& row, int64_t begin, Compute<T>* block) {
-  if constexpr (kSame<T, Compute<T>>) {
+  if constexpr (kSame<T, Compute<T> >) {
     if (row.stride == 1) return row.data + begin;
   }
   return block;
@@ -185,7 +188,7 @@ Compute<T>* place(const Row<T>& row, int64_t begin, Compute<T>* block) {
 template <class T>
 void put(const Row<T>& row, int64_t begin, int64_t m, const Compute<T>* from) {
   T* const to = row.data + begin * row.stride;
-  if constexpr (kSame<T, Compute<T>>) {
+  if constexpr (kSame<T, Compute<T> >) {
     if (from == to) return;
   }
   if (row.stride == 1) return convert_run(from, to, m);

@@ -29,8 +29,8 @@ std::optional<Form> Space::form_of(const Meta& m) const {
   const int outer = shape.rank - row_axes, common = std::min<int>(outer, m.rank);
   if (!std::equal(m.shape, m.shape + common, shape.shape)) return std::nullopt;
   if (m.rank == outer) return Form::squeezed;
-  const bool ones = std::all_of(m.shape + common, m.shape + m.rank,
-                                [](int64_t length) { return length == 1; });
+  const bool ones =
+      std::all_of(m.shape + common, m.shape + m.rank, [](int64_t length) { return length == 1; });
   if (m.rank == shape.rank && ones) return Form::kept;
   return std::nullopt;
 }
@@ -49,7 +49,6 @@ int64_t Space::row_length() const {
   for (int a = shape.rank - row_axes; a < shape.rank; ++a) n *= shape.shape[a];
   return n;
 }
-int64_t Space::rows() const { return shape.size() / row_length(); }
 
 std::optional<int64_t> row_stride(const Space& space, const View& v) {
   int64_t stride = 0, length = 1;
@@ -65,11 +64,11 @@ std::optional<int64_t> row_stride(const Space& space, const View& v) {
 }
 
 Spaces::Spaces(const std::vector<Value>& values) : values_(values), of_(values.size()) {
-  for (size_t i = 0; i < values.size(); ++i)
-    of_[i] = space_of(values[i], static_cast<int>(i));
+  for (size_t i = 0; i < values.size(); ++i) of_[i] = space_of(values[i], static_cast<int>(i));
 }
 
-// The space of the values that it reads, if it lies in one of them.
+// A reduction's space is its operand's shape. Another value is in the space of the first operand
+// that its kernel can compute.
 const Space* Spaces::space_of(const Value& v, int index) {
   if (!v.computed()) return nullptr;
   if (v.kind == Value::Kind::reduction) {

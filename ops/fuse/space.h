@@ -16,7 +16,8 @@ bool same_shape(const Meta& a, const Meta& b);
 // The view, broadcast to the shape. Axes of length 1 have stride 0.
 View broadcast_to(const View& v, const Meta& shape);
 
-// The tensor that is reduced. Its last axes are a row.
+// The loop of a kernel that reduces: the shape of the tensor that is reduced. Its last axes are a
+// row.
 struct Space {
   Meta shape;
   int row_axes;
@@ -26,21 +27,20 @@ struct Space {
   enum class Form : uint8_t { whole, kept, squeezed };
   std::optional<Form> form_of(const Meta& m) const;
   View place(View v, Form f) const;  // broadcast to the space
-  int64_t rows() const;
   int64_t row_length() const;
 };
 // The stride of a view that was broadcast to the space, along its rows; none if there is no single
 // one.
 std::optional<int64_t> row_stride(const Space& space, const View& v);
 
-// Which values are computed where.
+// Which values are computed in which space.
 class Spaces {
  public:
   explicit Spaces(const std::vector<Value>& values);
 
   // Of a value; null: its kernel has no reductions.
   const Space* of(int value) const { return of_[static_cast<size_t>(value)]; }
-  // Whether what value v reads is computed there, in v's kernel.
+  // Whether v's kernel computes this operand itself, and does not read it from memory.
   bool inlined(int v, const Read& r) const { return inlined(v, r, of(v)); }
 
  private:

@@ -247,8 +247,9 @@ std::span<const SourceFile> gpu_headers() {
     for (const SourceFile& file : formula_source()) {
       const std::string_view name = file.name;
       const bool constants = name.ends_with("_kernel.h") || name.starts_with("locus/ops/reduce/");
-      all->push_back({file.name, constants ? (new std::string(without_constants(file.text)))->c_str()
-                                          : file.text});
+      all->push_back({file.name, constants
+                                     ? (new std::string(without_constants(file.text)))->c_str()
+                                     : file.text});
     }
     return all;
   }();

@@ -1,6 +1,6 @@
 // Elements of the compute type in memory, reduced on the host: one block, and the join of blocks.
-// Included once per instruction set, and by code that is generated at run time. Free of the standard
-// library.
+// Included once per instruction set, and by code that is generated at run time. Free of the
+// standard library.
 #pragma once
 
 #include <locus/ops/reduce/reduction.h>

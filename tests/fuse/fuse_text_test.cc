@@ -77,8 +77,7 @@ TEST(FuseText, CompilesEveryReductionForEveryDType) {
     const DType whole = is_floating(d) ? d : i64;
     for (const char* text : {"Sum()", "Prod()"})
       body.outputs.push_back({add(text, whole, x), whole, true});
-    for (const char* text : {"Max()", "Min()"})
-      body.outputs.push_back({add(text, d, x), d, true});
+    for (const char* text : {"Max()", "Min()"}) body.outputs.push_back({add(text, d, x), d, true});
     if (is_floating(d))
       for (const char* text : {"Sum{{}, true}", "LogSumExp()", "Norm::Euclidean()"})
         body.outputs.push_back({add(text, d, x), d, true});
@@ -90,8 +89,8 @@ TEST(FuseText, CompilesEveryReductionForEveryDType) {
     body.lines.push_back({.dtype = f16, .from = {x}});
     body.outputs.push_back({{Kind::line, 1}, f16});
     const std::string code = compile(text_of_row_kernel("of_rows", body, true));
-    EXPECT_THAT(code, testing::AllOf(testing::HasSubstr("of_rows_rows"),
-                                     testing::HasSubstr("of_rows_any")))
+    EXPECT_THAT(
+        code, testing::AllOf(testing::HasSubstr("of_rows_rows"), testing::HasSubstr("of_rows_any")))
         << name(d);
   }
 }

@@ -27,6 +27,7 @@ inline void expect_same(const Tensor& got, const Tensor& wanted) {
 }
 
 // What a sum in another order may differ by: some units in the last place of its largest element.
+// Those of 16 bits are added in f32.
 inline void expect_close(const Tensor& got, const Tensor& wanted) {
   ASSERT_EQ(got.defined(), wanted.defined());
   if (!got.defined()) return;
@@ -41,8 +42,9 @@ inline void expect_close(const Tensor& got, const Tensor& wanted) {
                       : got.dtype() == f32  ? 0x1p-23
                                             : 0;
   for (size_t i = 0; i < a.size(); ++i) {
-    const bool close = a[i] == b[i] || (a[i] != a[i] && b[i] != b[i]) ||
-                       std::abs(a[i] - b[i]) <= 32 * unit * largest;
+    const bool close =
+        a[i] == b[i] || (a[i] != a[i] && b[i] != b[i]) ||
+        std::abs(a[i] - b[i]) <= (size_of(got.dtype()) == 2 ? 2 : 32) * unit * largest;
     ASSERT_TRUE(close) << "element " << i << " is " << a[i] << ", expected " << b[i];
   }
 }
