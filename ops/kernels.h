@@ -108,7 +108,8 @@ class ElementwiseKernel {
 //   - The loop's shape is that of all tensors that are not raw, outputs included, broadcast.
 //     Without such tensors, KernelCall::size is the number of elements.
 //   - Numbers are converted as casts convert them: 2.5 becomes 2 for i32, integers wrap.
-//   - If the body sets an output only sometimes, its other elements keep their values. In a new
+//   - ValueError if the body names an output nowhere. If it sets one only sometimes, its other
+//   elements keep their values. In a new
 //     output these are undefined numbers, or true or false.
 //   - If the body uses neither i nor _ind, and no output is raw, new outputs have the layout of the
 //     inputs; otherwise they are row-major.

@@ -70,11 +70,13 @@ const Specialization::Functions& Specialization::build(Context c,
                        .options = gpu ? d.options.options : d.options.cpu_options,
                        .headers = formula_source(),
                        .contract = true};
-  // On GPUs all functions of the text are device code. On the host integers wrap, and
-  // float(int(-0.5f)) is 0: without trapping math, g++ 12 makes trunc(-0.5f) of it, which is -0.
-  const std::vector<std::string> first =
-      gpu ? std::vector<std::string>{"-default-device"}
-          : std::vector<std::string>{"-fwrapv", "-ftrapping-math"};
+  // On GPUs all functions of the text are device code. On the host integers wrap.
+  std::vector<std::string> first = {gpu ? "-default-device" : "-fwrapv"};
+  // float(int(-0.5f)) is 0. Without trapping math, with which loops are not vectorized, g++ 12
+  // makes trunc(-0.5f) of it, which is -0.
+  if (!gpu && (d.integers ||
+               std::ranges::any_of(types, [](const Type& t) { return !is_floating(t.dtype); })))
+    first.emplace_back("-ftrapping-math");
   source.options.insert(source.options.begin(), first.begin(), first.end());
   source.functions = d.functions(gpu);
   const KernelProgram& program = *compile_program(c, source);
@@ -124,6 +126,7 @@ Definition::Definition(const std::string& of_kernel, const KernelOptions& with, 
       pointers(traits.pointers),
       scatters(traits.scatters),
       ordered(traits.ordered),
+      integers(traits.integers),
       gradient_(std::move(gradient)) {}
 
 std::vector<bool> Definition::outputs_set_by(const std::string& body) const {

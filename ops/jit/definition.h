@@ -95,10 +95,11 @@ class Definition : NonCopyable {
   const bool pointers;          // PyCUDA's form
   const bool scatters;          // an element of an output depends on several elements of an input
   const bool ordered;           // elements are numbered in row-major order
+  const bool integers;          // the text may compute with integers, whatever the operands are
 
  protected:
   struct Traits {
-    bool pointers, scatters, ordered;
+    bool pointers, scatters, ordered, integers;
   };
   Definition(const std::string& name, const KernelOptions& options, Parameters all, Traits traits,
              GradientKernel gradient = {});

@@ -39,7 +39,9 @@ const ElementDefinition& ElementDefinition::of(const std::string& in, const std:
                        "; expected none, or a ReductionKernel");
     const bool raw = any_written_raw(all);
     const auto tokens = used(body, options.preamble);
-    const Traits traits{pointers, raw, raw || names(tokens, "_ind") || names(tokens, "i")};
+    if (!pointers) check_outputs(who, all, "the body", body, options.preamble);
+    const Traits traits{pointers, raw, raw || names(tokens, "_ind") || names(tokens, "i"),
+                        has_integers(tokens_of(options.preamble + ' ' + body))};
     return std::unique_ptr<const Definition>(
         new ElementDefinition(name, options, std::move(all), traits, body));
   };
@@ -58,8 +60,9 @@ ElementDefinition::ElementDefinition(const std::string& of_kernel, const KernelO
 
 const ElementDefinition& ElementDefinition::with_gradient(const Definition& gradient) const {
   const auto make = [&] {
-    return std::unique_ptr<const Definition>(new ElementDefinition(
-        name, options, parameters, {pointers, scatters, ordered}, body, matched(gradient)));
+    return std::unique_ptr<const Definition>(
+        new ElementDefinition(name, options, parameters, {pointers, scatters, ordered, integers},
+                              body, matched(gradient)));
   };
   return static_cast<const ElementDefinition&>(Definition::of(key_with(gradient), make));
 }

@@ -152,7 +152,7 @@ void check_names(std::string_view who, const Parameters& parameters,
       throw ValueError(who, ": the name ", p->name, " of the parameter \"", p->text, "\" ", why...,
                        "; choose another name");
     };
-    if (!identifier(p->name)) refuse("is no identifier of C++");
+    if (!identifier(p->name)) refuse("is no identifier of C++, or a keyword");
     if (p->name[0] == '_') refuse("begins with _, as names that the kernel has itself");
     if (is_taken(p->name)) refuse("is taken: ", has);
     if (is_taken(p->letter))
@@ -167,10 +167,11 @@ void check_names(std::string_view who, const Parameters& parameters,
 
 void check_kernel_name(std::string_view type, std::string_view name, std::string_view texts) {
   if (!identifier(name))
-    throw ValueError(type, ' ', name,
-                     ": the name is no identifier of C++; expected letters, digits and _, such as "
-                     "sqdiff",
-                     texts.empty() ? "" : "; ", texts);
+    throw ValueError(
+        type, ' ', name,
+        ": the name is no identifier of C++, or a keyword; expected letters, digits and "
+        "_, such as sqdiff",
+        texts.empty() ? "" : "; ", texts);
 }
 
 std::vector<std::string> tokens_of(std::string_view text) {
@@ -206,6 +207,25 @@ std::vector<std::string> tokens_of(std::string_view text) {
 
 bool names(const std::vector<std::string>& tokens, std::string_view word) {
   return std::ranges::find(tokens, word) != tokens.end();
+}
+
+bool has_integers(const std::vector<std::string>& tokens) {
+  static constexpr std::string_view kWords[] = {"long",   "short", "char",   "unsigned",
+                                                "signed", "auto",  "size_t", "ptrdiff_t",
+                                                "i",      "n",     "_ind"};
+  return std::ranges::any_of(tokens, [](const std::string& t) {
+    return t.find("int") != t.npos || std::ranges::find(kWords, t) != std::end(kWords);
+  });
+}
+
+void check_outputs(std::string_view who, const Parameters& all, std::string_view part,
+                   std::string_view text, std::string_view preamble) {
+  const auto tokens = tokens_of(text_of(preamble, ' ', text));
+  if (names(tokens, "include")) return;  // a macro of the file may set it
+  for (const Parameter& p : all)
+    if (p.written && !names(tokens, p.name))
+      throw ValueError(who, ": ", part, " never sets the output ", p.name, "; write ", p.name,
+                       p.raw ? "[...] = ..." : " = ...");
 }
 
 std::vector<std::string> used(std::string_view body, std::string_view preamble) {

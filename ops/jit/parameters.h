@@ -46,6 +46,12 @@ void check_kernel_name(std::string_view type, std::string_view name, std::string
 // Identifiers, numbers and operators of C++ text, without comments and literals' contents.
 std::vector<std::string> tokens_of(std::string_view text);
 bool names(const std::vector<std::string>& tokens, std::string_view word);
+// Whether code of these tokens may compute with integers: it names such a type, or an element's
+// number.
+bool has_integers(const std::vector<std::string>& tokens);
+// Throws ValueError if `text`, `part` of the kernel, names an output nowhere.
+void check_outputs(std::string_view who, const Parameters& all, std::string_view part,
+                   std::string_view text, std::string_view preamble);
 // Tokens that the body has, and those of macros in the preamble.
 std::vector<std::string> used(std::string_view body, std::string_view preamble);
 // Those of the outputs that the body sets before it reads them, whatever happens.

@@ -34,7 +34,12 @@ const ReductionDefinition& ReductionDefinition::of(const std::string& in, const 
       if (tokens_of(*text).empty())
         throw ValueError(who, ": the ", part, " text is empty; expected an expression, such as ",
                          part == std::string_view("map") ? all[0].name : "a + b");
-    const Traits traits{false, true, names(used(texts.map, options.preamble), "i")};
+    check_outputs(who, all, "the post-map", texts.post_map, options.preamble);
+    const std::string everything = listed(
+        std::vector{options.preamble, texts.map, texts.reduce, texts.post_map, texts.identity},
+        [](const std::string& s) { return s; }, " ");
+    const Traits traits{false, true, names(used(texts.map, options.preamble), "i"),
+                        has_integers(tokens_of(everything))};
     return std::unique_ptr<const Definition>(
         new ReductionDefinition(name, options, std::move(all), traits, texts));
   };
@@ -53,8 +58,9 @@ ReductionDefinition::ReductionDefinition(const std::string& of_kernel, const Ker
 
 const ReductionDefinition& ReductionDefinition::with_gradient(const Definition& gradient) const {
   const auto make = [&] {
-    return std::unique_ptr<const Definition>(new ReductionDefinition(
-        name, options, parameters, {pointers, scatters, ordered}, texts, matched(gradient)));
+    return std::unique_ptr<const Definition>(
+        new ReductionDefinition(name, options, parameters, {pointers, scatters, ordered, integers},
+                                texts, matched(gradient)));
   };
   return static_cast<const ReductionDefinition&>(Definition::of(key_with(gradient), make));
 }

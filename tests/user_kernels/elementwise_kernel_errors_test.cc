@@ -150,7 +150,7 @@ TEST(ElementwiseKernelErrors, NumbersThatDoNotFit) {
 }
 
 TEST(ElementwiseKernelErrors, MixedContexts) {
-  const ElementwiseKernel k("T x, T y", "T z", "not C++ at all", "mixed_contexts");
+  const ElementwiseKernel k("T x, T y", "T z", "z is not C++", "mixed_contexts");
   const std::vector<Context> places = test::distinct_contexts();
   const Tensor x = ones({2}, places[0]), y = ones({2}, places[1]);
   EXPECT_THAT(message_of<ContextMismatch>([&] { k(x, y); }),
@@ -190,6 +190,19 @@ TEST(ElementwiseKernelErrors, NoCompiler) {
   before ? setenv("LOCUS_CXX", saved.c_str(), 1) : unsetenv("LOCUS_CXX");
   EXPECT_EQ(values(z), std::vector<double>(2));
   EXPECT_EQ(values(k(x)), std::vector<double>(2, 12346));
+}
+
+TEST(ElementwiseKernelErrors, OutputsThatTheBodyNeverSets) {
+  const auto refused_body = [](const char* out, const char* body, const KernelOptions& options) {
+    return message_of<ValueError>([&] { ElementwiseKernel("T x", out, body, "k", options); });
+  };
+  EXPECT_THAT(refused_body("T z", "x > 0 ? x : 0", {}),
+              StartsWith("ElementwiseKernel k: the body never sets the output z; write z = ..."));
+  EXPECT_THAT(refused_body("T y, raw T z", "y = x", {}), HasSubstr("write z[...] = ..."));
+  EXPECT_THAT(refused_body("T z", "// z = x", {}), HasSubstr("never sets"));
+  const ElementwiseKernel by_macro("T x", "T z", "SET(x)", "k",
+                                   {.preamble = "#define SET(v) z = v"});
+  EXPECT_THAT(values(by_macro(ones({2}))), testing::ElementsAre(1, 1));
 }
 
 TEST(ElementwiseKernelErrors, PyCudaForm) {

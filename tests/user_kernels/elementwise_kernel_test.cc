@@ -331,7 +331,7 @@ TEST(ElementwiseKernel, SizeIsGivenExactlyIfNoOperandDecidesIt) {
   const Tensor x = array({1.0f, 2.0f}), y = array({3.0f, 4.0f});
   const auto kernel = [](bool in, bool out) {
     return ElementwiseKernel(in ? "raw float32 x" : "float32 x",
-                             out ? "raw float32 y" : "float32 y", "", "nothing");
+                             out ? "raw float32 y" : "float32 y", "(void)y", "nothing");
   };
   struct Case {
     bool in_raw, out_raw, number, needs_size;

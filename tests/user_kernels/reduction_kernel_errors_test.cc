@@ -39,6 +39,9 @@ TEST(ReductionKernelErrors, ListsNamesAndTexts) {
   EXPECT_THAT(refused("T x", "T y", " // x"), HasSubstr("the map text is empty; expected an"));
   EXPECT_THAT(refused("T x", "T y", "x", ""), HasSubstr("the reduce text is empty"));
   EXPECT_NAMES_ITS_LINE(ReductionKernel("T x", "", "x", "a", "", "", "k"));
+  EXPECT_THAT(message_of<ValueError>(
+                  [] { ReductionKernel("T x", "T y", "x * x", "a + b", "sqrt(a)", "0", "norm"); }),
+              HasSubstr("norm: the post-map never sets the output y; write y = ..."));
   EXPECT_THAT(message_of<ValueError>([] {
                 ElementwiseKernel("T x", "T y", "y = x;", "e", {.reduce_type = "double"});
               }),
