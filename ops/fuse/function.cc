@@ -165,7 +165,9 @@ void Traces::make(Signature& s, const Body& body, const Tensors& in, bool record
     return;
   } catch (const Unfused& unfused) {
     s.why = unfused.why;
-  } catch (const std::exception& error) {
+  } catch (const CaptureError& error) {
+    s.why = error.what();
+  } catch (const UnsupportedOnContext& error) {  // it has no compiler
     s.why = error.what();
   }
   s.plan = nullptr;
