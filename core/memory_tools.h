@@ -46,7 +46,9 @@ struct MemoryEvent {
   const void* data = nullptr;  // null in a request
   const char* op = "";         // that runs on this thread, else ""; valid as long as the program
   const char* scope = "";      // "step/conv1", else ""; valid as long as the program
-  Caller caller = {};          // the innermost line of the user's code on this thread
+  // The innermost line of the user's code on this thread. to_string(caller) is its text; the file
+  // is null if no line is known, as when memory is freed.
+  Caller caller = {};
 };
 
 class MemoryHook {
