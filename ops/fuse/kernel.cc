@@ -81,8 +81,7 @@ std::vector<bool> of_row(const KernelBody& body) {
   return all;
 }
 std::string text_for(const std::string& name, const KernelBody& body, bool gpu) {
-  return body.reductions.empty() ? text_of_kernel(name, body, gpu)
-                                 : text_of_row_kernel(name, body, gpu);
+  return body.walks_rows() ? text_of_row_kernel(name, body, gpu) : text_of_kernel(name, body, gpu);
 }
 
 }  // namespace
@@ -115,10 +114,14 @@ int pack_of(const KernelBody& body) {
   return 16 / widest;
 }
 
+bool KernelBody::walks_rows() const {
+  return !reductions.empty() || std::ranges::any_of(outputs, &Output::of_row);
+}
+
 size_t KernelBody::argument_bytes() const {
   size_t bytes = (arrays.size() + outputs.size()) * sizeof(jit::Array) + 8 * numbers.size();
   for (const formula::Info* info : attributes) bytes += info->bytes;
-  if (!reductions.empty()) bytes += sizeof(Rows) + 8 * (arrays.size() + outputs.size());
+  if (walks_rows()) bytes += sizeof(Rows) + 8 * (arrays.size() + outputs.size());
   return bytes;
 }
 
@@ -160,7 +163,7 @@ Kernel::Kernel(const std::string& name, const KernelBody& body, std::string host
     : text(std::move(host_text)),
       gpu_text(text_for(name, body, true)),
       truncates(body.truncates()),
-      reduces(!body.reductions.empty()),
+      walks_rows(body.walks_rows()),
       outputs(outputs_of(body)),
       of_row(fusion::of_row(body)),
       pack(pack_of(body)),
@@ -173,9 +176,9 @@ Kernel::Kernel(const std::string& name, const KernelBody& body, std::string host
   op.no_gradient = "the fused function has one";
   op.no_samples = "it is no op of the registry";
   op.kernels[static_cast<int>(DeviceType::cpu)][static_cast<int>(f32)] =
-      reduces ? &run_rows_on_host : &run_host;
+      walks_rows ? &run_rows_on_host : &run_host;
   op.kernels[static_cast<int>(DeviceType::gpu)][static_cast<int>(f32)] =
-      reduces ? &run_rows_on_gpu : &run_gpu;
+      walks_rows ? &run_rows_on_gpu : &run_gpu;
 }
 
 const Kernel::Functions& Kernel::functions(Context c) const {
@@ -201,7 +204,7 @@ const Kernel::Functions& Kernel::build(Context c, std::atomic<const Functions*>&
                        .headers = gpu ? gpu_headers() : formula_source()};
   // Without it g++ 12 makes trunc(-0.5f), which is -0, of float(int(-0.5f)), which is 0.
   if (!gpu && truncates) source.options.emplace_back("-ftrapping-math");
-  if (reduces)
+  if (walks_rows)
     source.functions = {rows, any_rows};
   else if (gpu)
     source.functions = {flat, strided};

@@ -45,10 +45,11 @@ struct KernelBody {
   std::vector<const formula::Info*> attributes = {};  // formulas that have some
   std::vector<Line> lines = {};
   std::vector<Output> outputs = {};
-  // If there are reductions, the kernel computes rows.
   std::vector<Reduction> reductions = {};
   std::vector<bool> of_row = {};  // by array: one element for each row
 
+  // Whether the kernel computes rows: it reduces them, or has results of rows.
+  bool walks_rows() const;
   size_t argument_bytes() const;  // beside the loop
   DType dtype_of(const Operand& o) const;
   bool truncates() const;  // casts floating values to integers
@@ -61,8 +62,8 @@ class Kernel : NonCopyable {
   // The kernel that computes this. `name`: an identifier.
   static const Kernel& of(const std::string& name, const KernelBody& body);
 
-  // Kernels that reduce have `rows` and `any_rows`. Others have `loop` on the host, `flat` and
-  // `strided` on GPUs.
+  // Kernels that compute rows have `rows` and `any_rows`. Others have `loop` on the host, `flat`
+  // and `strided` on GPUs.
   struct Functions {
     const KernelFunction *loop = nullptr, *flat = nullptr, *strided = nullptr, *rows = nullptr,
                          *any_rows = nullptr;
@@ -71,7 +72,7 @@ class Kernel : NonCopyable {
   const Functions& functions(Context c) const;
 
   const std::string text, gpu_text;
-  const bool truncates, reduces;
+  const bool truncates, walks_rows;
   const std::vector<DType> outputs;
   const std::vector<bool> of_row;  // by array, outputs last
   const int pack;                  // pack_of()
@@ -90,7 +91,7 @@ struct KernelCall {
   const Kernel* kernel;
   Meta loop;
   std::vector<unsigned char> rest;  // numbers and attributes
-  int row_axes = 0;                 // of the loop, the last ones; 0: the kernel does not reduce
+  int row_axes = 0;                 // of the loop, the last ones; 0: the kernel has no rows
   std::vector<Meta> outputs = {};
 };
 // Attributes of Kernel::op. Their owner keeps the call.

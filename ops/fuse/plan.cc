@@ -20,8 +20,9 @@ namespace {
 using Kind = Value::Kind;
 using Form = Space::Form;
 
-constexpr size_t kMostLines = 400, kMostReductions = 32;
-constexpr int kMostPasses = 8;  // over a row
+constexpr size_t kMostLines = 400;
+constexpr size_t kMostReductions = 24;  // of a kernel; the host's stack holds a block of each
+constexpr int kMostPasses = 8;          // over a row
 constexpr size_t kMostBytes = 4096 - sizeof(jit::Loop);
 
 // The number as an element of dtype d, for the argument of a kernel.
@@ -175,7 +176,7 @@ class Plan::Planner {
     }
     const size_t arrays = body_.arrays.size() + body_.outputs.size();
     if (space && (arrays > jit::kMostOperands || body_.argument_bytes() > kMostBytes ||
-                  body_.reductions.size() > kMostReductions || passes_of(body_) > kMostPasses))
+                  passes_of(body_) > kMostPasses))
       throw NoRows{reductions_in(space)};
     if (arrays > jit::kMostOperands)
       throw Unfused{text_of("a kernel reads and writes ", arrays, " tensors; at most ",
@@ -221,6 +222,7 @@ class Plan::Planner {
     if (v.kind == Kind::cast && v.attrs.as<CopyAttrs>().dtype == v.from[0].dtype)
       return lines_[key] = line.from[0];
     if (v.kind == Kind::reduction) {
+      if (body_.reductions.size() == kMostReductions) throw NoRows{reductions_in(space_)};
       names_.push_back(v.op->name);
       body_.reductions.push_back({v.reduction, line.dtype, line.from[0]});
       return lines_[key] = {From::reduction, static_cast<int>(body_.reductions.size()) - 1};
