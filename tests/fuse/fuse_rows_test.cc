@@ -145,6 +145,35 @@ TEST(FuseRows, VectorsOfASquareLieAlongTheRightAxis) {
   }
 }
 
+// The last kernel has results of rows and reduces none itself.
+TEST(FuseRows, SumsOfDifferentSpacesAreCombinedInAThirdKernel) {
+  const auto plain = [](const Tensor& x, const Tensor& y) {
+    const Tensor s = sum(x, {.axis = 1}), z = s + sum(y, {.axis = 1});
+    return Tensors{s, z, flip(s, 0) + s};
+  };
+  for (const Context c : kernel_contexts()) {
+    const Fused f = fuse(plain);
+    const Tensor x = uniform(-1, 1, {5, 3}, c), y = uniform(-1, 1, {5, 7}, c);
+    const Tensors got = f(x, y), wanted = plain(x, y);
+    for (size_t i = 0; i < got.size(); ++i) expect_close(got[i], wanted[i]);
+    EXPECT_EQ(f.stats().kernels, 3u) << f.describe();
+  }
+}
+
+// More than the host's stack has room for.
+TEST(FuseRows, HundredsOfReductionsRunAsOps) {
+  const auto plain = [](const Tensor& x) {
+    Tensor all = sum(x, {.axis = 1});
+    for (int k = 0; k < 300; ++k) all = all + max(x, {.axis = 1});
+    return all;
+  };
+  for (const Context c : kernel_contexts()) {
+    const Fused f = fuse(plain);
+    const Tensor x = uniform(-1, 1, {4, 33}, c).astype(f64);
+    expect_close(f(x), plain(x));
+  }
+}
+
 TEST(FuseRows, OperandsOfAnyLayout) {
   const auto plain = [](const Tensor& x, const Tensor& y, const Tensor& row) {
     return softmax_of(x * y + row) * max(row, {.axis = -1, .keepdims = true});
