@@ -60,6 +60,7 @@ class Plan::Planner {
       if (live_[i]) need_operands(static_cast<int>(i));
     for (size_t i = 0; i < values_.size(); ++i)
       if (live_[i]) level_[i] = level_of(static_cast<int>(i));
+    need_shared_reductions();
     for (size_t i = 0; i < values_.size() && values_[i].kind == Kind::input; ++i)
       place_[i] = static_cast<int>(plan_.places_++);
     plan_.inputs_ = plan_.places_;
@@ -103,6 +104,23 @@ class Plan::Planner {
       level = std::max(level, spaces_.inlined(i, r) ? from : from + 1);
     }
     return level + (level % 2 == (v.computed() ? 1 : 0) && v.kind != Kind::input ? 1 : 0);
+  }
+
+  // A reduction that kernels of several levels use is computed once: on GPUs another kernel could
+  // add in another order, and a value would not equal the greatest of its row.
+  void need_shared_reductions() {
+    std::vector<std::set<int>> users(values_.size());  // levels
+    for (size_t i = values_.size(); i-- > 0;) {
+      if (!live_[i]) continue;
+      if (made_[i]) users[i] = {level_[i]};
+      if (at(static_cast<int>(i)).kind == Kind::reduction && users[i].size() > 1) {
+        made_[i] = true;
+        users[i] = {level_[i]};
+      }
+      for (const Read& r : at(static_cast<int>(i)).from)
+        if (r.value >= 0 && spaces_.inlined(static_cast<int>(i), r))
+          users[static_cast<size_t>(r.value)].insert(users[i].begin(), users[i].end());
+    }
   }
 
   Operand operand(int value, const View& view) const {
