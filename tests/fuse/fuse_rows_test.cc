@@ -160,6 +160,23 @@ TEST(FuseRows, SumsOfDifferentSpacesAreCombinedInAThirdKernel) {
   }
 }
 
+// Another kernel could add in another order, and no element would equal the greatest.
+TEST(FuseRows, KernelsOfSeveralLevelsShareReductions) {
+  const auto plain = [](const Tensor& x, const Tensor& y) {
+    const Tensor u = x / sum(x, {.axis = 1, .keepdims = true}),
+                 m = max(u, {.axis = 1, .keepdims = true});
+    return Tensors{m, (u == m) * sum(y, {.axis = 1, .keepdims = true}).astype(f64)};
+  };
+  for (const Context c : kernel_contexts()) {
+    const Fused f = fuse(plain);
+    const Tensor x = uniform(1, 2, {5, 3000}, c), y = uniform(1, 2, {5, 7}, c);
+    const Tensors got = f(x, y), wanted = plain(x, y);
+    for (size_t i = 0; i < got.size(); ++i) expect_close(got[i], wanted[i]);
+    EXPECT_THAT(f.describe(), HasSubstr("kernel (sum, Divide, max); kernel (sum, to f64); "
+                                        "kernel (Divide, Equal"));
+  }
+}
+
 // More than the host's stack has room for.
 TEST(FuseRows, HundredsOfReductionsRunAsOps) {
   const auto plain = [](const Tensor& x) {

@@ -95,6 +95,17 @@ TEST(FuseText, CompilesEveryReductionForEveryDType) {
   }
 }
 
+TEST(FuseText, CompilesResultsOfRowsWithoutReductions) {
+  using Kind = KernelBody::Operand::Kind;
+  const KernelBody body{
+      .arrays = {f32, f16},
+      .lines = {{formula::info_of(get_op("add")), f32, {{Kind::array, 0}, {Kind::array, 0}}}},
+      .outputs = {{{Kind::line, 0}, f32, true}, {{Kind::array, 1}, f16}},
+      .of_row = {true, false}};
+  EXPECT_THAT(compile(text_of_row_kernel("of_rows", body, true)),
+              testing::HasSubstr("of_rows_any"));
+}
+
 }  // namespace
 }  // namespace locus::fusion
 #endif
