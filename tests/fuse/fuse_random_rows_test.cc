@@ -1,8 +1,6 @@
 // Random functions that reduce, fused and not. What no sum of floating elements passes through has
 // the same bits. The rest differs by less than small changes of the sums make.
 #include <cmath>
-#include <cstdlib>
-#include <random>
 #include <sstream>
 #include <string>
 
@@ -21,22 +19,14 @@
 #include <locus/ops/unary.h>
 #include <locus/ops/view.h>
 
+#include "tests/fuse/draws.h"
 #include "tests/fuse/same.h"
 #include "tests/support/contexts.h"
 
 namespace locus {
 namespace {
 
-class Draws {
- public:
-  explicit Draws(unsigned seed) : engine_(seed) {}
-  int below(int n) { return static_cast<int>(engine_() % static_cast<unsigned>(n)); }
-  bool one_in(int n) { return below(n) == 0; }
-  float real() { return std::uniform_real_distribution<float>(-3, 3)(engine_); }
-
- private:
-  std::mt19937 engine_;
-};
+using test::Draws, test::seeds;
 
 // A value, and whether a sum of floating elements has gone into it.
 struct Rounded {
@@ -276,16 +266,6 @@ Shape draw_shape(Draws& draw) {
                           {1},       {2, 1, 3, 2},     {4, 130},  {},
                           {2, 5000}, {4, 1},           {2, 3, 2}, {2, 9000}};
   return draw.one_in(40) ? Shape{1, 70000} : shapes[draw.below(12)];
-}
-
-// TEST_FUSE_SEEDS=FIRST,COUNT tries others.
-std::pair<unsigned, unsigned> seeds(unsigned count) {
-  const char* const text = std::getenv("TEST_FUSE_SEEDS");
-  if (!text) return {1, count};
-  char comma;
-  std::pair<unsigned, unsigned> given;
-  std::istringstream(text) >> given.first >> comma >> given.second;
-  return given;
 }
 
 double unit_of(const Tensors& in) {

@@ -1,7 +1,5 @@
 // Random functions, fused and not: results and gradients have the same bits.
 #include <cmath>
-#include <cstdlib>
-#include <random>
 #include <sstream>
 #include <string>
 
@@ -20,24 +18,14 @@
 #include <locus/ops/unary.h>
 #include <locus/ops/view.h>
 
+#include "tests/fuse/draws.h"
 #include "tests/fuse/same.h"
 #include "tests/support/contexts.h"
 
 namespace locus {
 namespace {
 
-using test::expect_same;
-
-class Draws {
- public:
-  explicit Draws(unsigned seed) : engine_(seed) {}
-  int below(int n) { return static_cast<int>(engine_() % static_cast<unsigned>(n)); }
-  bool one_in(int n) { return below(n) == 0; }
-  float real() { return std::uniform_real_distribution<float>(-3, 3)(engine_); }
-
- private:
-  std::mt19937 engine_;
-};
+using test::Draws, test::expect_same, test::seeds;
 
 // A function of tensors: each step is an op on earlier values.
 class RandomFunction {
@@ -194,16 +182,6 @@ Tensor draw_tensor(Draws& draw, const Shape& shape, DType d, Context c) {
   for (size_t a = 0; a < axes.size(); ++a) axes[a] = static_cast<int>(a);
   std::swap(axes.front(), axes.back());
   return x.transpose(axes);
-}
-
-// TEST_FUSE_SEEDS=FIRST,COUNT tries others.
-std::pair<unsigned, unsigned> seeds(unsigned count) {
-  const char* const text = std::getenv("TEST_FUSE_SEEDS");
-  if (!text) return {1, count};
-  char comma;
-  std::pair<unsigned, unsigned> given;
-  std::istringstream(text) >> given.first >> comma >> given.second;
-  return given;
 }
 
 Shape draw_shape(Draws& draw) {
