@@ -199,8 +199,9 @@ auto fuse(F f, std::string name = "fused", Caller from = Caller::here()) {
 //   - Elementwise ops, fill, casts and copies. Results in f16 and bf16 are rounded after each op.
 //   - Reductions over the last axes: sum, mean, prod, max, min, any, all, logsumexp, norm of order
 //   2,
-//     sum_to. A row has at most 65,536 elements, and each tensor one stride along it. A chain of
-//     more than 7 reductions, each of which needs the one before, runs as ops.
+//     sum_to. They run as ops if a row has more than 65,536 elements, if a tensor has several
+//     strides along it, if a kernel would have more than 24 reductions, or if more than 7 depend on
+//     one another in a chain.
 //   - Sums, products, means, logsumexp and norms add in another order than the ops do: results
 //     differ by rounding. The order depends on the function, on the dtypes, shapes and strides of
 //     its arguments, and on whether kernels run on the host or on a GPU.

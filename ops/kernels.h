@@ -109,8 +109,7 @@ class ElementwiseKernel {
 //     Without such tensors, KernelCall::size is the number of elements.
 //   - Numbers are converted as casts convert them: 2.5 becomes 2 for i32, integers wrap.
 //   - ValueError if the body names an output nowhere. If it sets one only sometimes, its other
-//   elements keep their values. In a new
-//     output these are undefined numbers, or true or false.
+//     elements keep their values. In a new output these are undefined numbers, or true or false.
 //   - If the body uses neither i nor _ind, and no output is raw, new outputs have the layout of the
 //     inputs; otherwise they are row-major.
 //
