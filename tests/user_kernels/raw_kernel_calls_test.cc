@@ -203,11 +203,11 @@ TEST_F(RawKernelCalls, RefuseOtherArguments) {
 }
 
 TEST_F(RawKernelCalls, RefuseMoreThan256Arguments) {
-  const raw::Function& add =
-      raw::Module::of({.name = "add", .text = "add: many", .code = "", .options = {}})
-          .get("add", "");
+  const raw::Function* const add =
+      &raw::Module::of({.name = "add", .text = "add: many", .code = "", .options = {}})
+           .get("add", "");
   const std::vector<RawArg> all(257, RawArg(nullptr));
-  EXPECT_THAT(message_of<ValueError>([&] { add.launch({.context = gpu_}, all); }),
+  EXPECT_THAT(message_of<ValueError>([&] { add->launch({.context = gpu_}, all); }),
               HasSubstr("add: 257 arguments; expected at most 256"));
 }
 
