@@ -64,16 +64,22 @@ TEST(RawKernelCudaCalls, ErrorsNameTheUsersLines) {
                 HasSubstr("broken: does not compile for gpu(0):\nbroken(3): error: "));
 }
 
-TEST(RawKernelCudaCalls, KeepsDenormalsUnlessAsked) {
+TEST(RawKernelCudaCalls, KeepsDenormals) {
   LOCUS_NEEDS_GPUS(1);
-  const char* const text = "extern \"C\" __global__ void half_of(float* x) { *x *= 0.5f; }";
-  for (const bool fast : {false, true}) {
-    const RawKernel k(text, "half_of",
-                      {.options = fast ? std::vector<std::string>{"--use_fast_math"}
-                                       : std::vector<std::string>{}});
-    const Tensor x = full({1}, 0x1p-140, gpu());
+  const RawKernel k("extern \"C\" __global__ void half_of(float* x) { *x *= 0.5f; }", "half_of");
+  const Tensor x = full({1}, 0x1p-140, gpu());
+  k({}, {x});
+  EXPECT_EQ(values(x).at(0), 0x1p-141);
+}
+
+TEST(RawKernelCudaCalls, OptionsMakeAnotherKernelOfTheSameText) {
+  LOCUS_NEEDS_GPUS(1);
+  const char* const text = "extern \"C\" __global__ void scale(float* x) { *x *= FACTOR; }";
+  for (const int factor : {2, 3}) {
+    const RawKernel k(text, "scale", {.options = {"-DFACTOR=" + std::to_string(factor)}});
+    const Tensor x = ones({1}, gpu());
     k({}, {x});
-    EXPECT_EQ(values(x).at(0), fast ? 0 : 0x1p-141);
+    EXPECT_THAT(values(x), ElementsAre(factor));
   }
 }
 
