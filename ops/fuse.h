@@ -169,7 +169,11 @@ class Fused {
 // profiles and errors; an identifier of C++, else ValueError.
 template <class F>
 auto fuse(F f, std::string name = "fused", Caller from = Caller::here()) {
-  return Fused(std::function(std::move(f)), std::move(name), from);
+  constexpr bool one_signature = requires { std::function(std::declval<F>()); };
+  static_assert(one_signature,
+                "fuse() takes a function, or an object with one operator() that is no template; "
+                "write the types of a lambda's parameters: const Tensor& x, not const auto& x");
+  if constexpr (one_signature) return Fused(std::function(std::move(f)), std::move(name), from);
 }
 
 // --- Details ---

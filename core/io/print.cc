@@ -329,10 +329,10 @@ std::ostream& operator<<(std::ostream& os, At<Tensor> x) try {
   const Tensor host = x.value.detach().as_in_context(cpu(), x.from);
   const Tensor packed = host.contiguous() ? host : row_major_copy(host, host.dtype());
   packed.impl().storage->wait_host();
-  os << format_array(packed.impl().view.data, packed.impl().view.meta) << "\n<Tensor ";
+  os << format_array(packed.impl().view.data, packed.impl().view.meta) << "\n<Tensor";
   const Shape shape = x.value.shape();
   for (int i = 0; i < shape.rank(); ++i)
-    os << (i > 0 ? "x" : "") << std::to_string(shape.begin()[i]);
+    os << (i > 0 ? "x" : " ") << std::to_string(shape.begin()[i]);
   if (x.value.dtype() != f32) os << " " << x.value.dtype();
   return os << " @" << x.value.context() << ">";
 } catch (const Error&) {

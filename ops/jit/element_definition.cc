@@ -39,6 +39,7 @@ const ElementDefinition& ElementDefinition::of(const std::string& in, const std:
                        "; expected none, or a ReductionKernel");
     const bool raw = any_written_raw(all);
     const auto tokens = used(body, options.preamble);
+    check_brackets(who, "the body", body, options.preamble);
     if (!pointers) check_outputs(who, all, "the body", body, options.preamble);
     const Traits traits{pointers, raw, raw || names(tokens, "_ind") || names(tokens, "i"),
                         has_integers(tokens_of(options.preamble + ' ' + body))};

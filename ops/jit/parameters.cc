@@ -218,6 +218,26 @@ bool has_integers(const std::vector<std::string>& tokens) {
   });
 }
 
+void check_brackets(std::string_view who, std::string_view part, std::string_view text,
+                    std::string_view preamble) {
+  if (preamble.find('#') != preamble.npos) return;  // macros may have brackets
+  constexpr std::string_view kOpen = "({[", kClose = ")}]";
+  std::string open;
+  for (const std::string& token : tokens_of(text)) {
+    if (token.size() != 1) continue;
+    if (kOpen.find(token[0]) != kOpen.npos) open += token[0];
+    const size_t closes = kClose.find(token[0]);
+    if (closes == kClose.npos) continue;
+    if (open.empty() || open.back() != kOpen[closes])
+      throw ValueError(who, ": ", part, " has a ", token, " without a ", kOpen[closes],
+                       " before it");
+    open.pop_back();
+  }
+  if (!open.empty())
+    throw ValueError(who, ": ", part, " has a ", open.back(), " without a ",
+                     kClose[kOpen.find(open.back())], " behind it");
+}
+
 void check_outputs(std::string_view who, const Parameters& all, std::string_view part,
                    std::string_view text, std::string_view preamble) {
   const auto tokens = tokens_of(text_of(preamble, ' ', text));

@@ -49,6 +49,10 @@ bool names(const std::vector<std::string>& tokens, std::string_view word);
 // Whether code of these tokens may compute with integers: it names such a type, or an element's
 // number.
 bool has_integers(const std::vector<std::string>& tokens);
+// Throws ValueError if a bracket of `text`, `part` of the kernel, has no partner, because the
+// compiler's message would be about generated code.
+void check_brackets(std::string_view who, std::string_view part, std::string_view text,
+                    std::string_view preamble);
 // Throws ValueError if `text`, `part` of the kernel, names an output nowhere.
 void check_outputs(std::string_view who, const Parameters& all, std::string_view part,
                    std::string_view text, std::string_view preamble);

@@ -34,6 +34,11 @@ const ReductionDefinition& ReductionDefinition::of(const std::string& in, const 
       if (tokens_of(*text).empty())
         throw ValueError(who, ": the ", part, " text is empty; expected an expression, such as ",
                          part == std::string_view("map") ? all[0].name : "a + b");
+    for (const auto& [text, part] : {std::pair(&texts.map, "the map text"),
+                                     {&texts.reduce, "the reduce text"},
+                                     {&texts.post_map, "the post-map"},
+                                     {&texts.identity, "the identity"}})
+      check_brackets(who, part, *text, options.preamble);
     check_outputs(who, all, "the post-map", texts.post_map, options.preamble);
     const std::string everything = listed(
         std::vector{options.preamble, texts.map, texts.reduce, texts.post_map, texts.identity},

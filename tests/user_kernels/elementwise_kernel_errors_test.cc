@@ -192,6 +192,17 @@ TEST(ElementwiseKernelErrors, NoCompiler) {
   EXPECT_EQ(values(k(x)), std::vector<double>(2, 12346));
 }
 
+TEST(ElementwiseKernelErrors, BracketsWithoutAPartner) {
+  const auto refused_body = [](const char* body) {
+    return message_of<ValueError>([&] { ElementwiseKernel("T x", "T z", body, "k"); });
+  };
+  EXPECT_THAT(refused_body("if (x > 0) { z = x"),
+              HasSubstr("the body has a { without a } behind it"));
+  EXPECT_THAT(refused_body("z = x; }"), HasSubstr("the body has a } without a { before it"));
+  EXPECT_THAT(refused_body("z = (x];"), HasSubstr("the body has a ] without a [ before it"));
+  ElementwiseKernel("T x", "T z", "z = x; // }", "k");
+}
+
 TEST(ElementwiseKernelErrors, OutputsThatTheBodyNeverSets) {
   const auto refused_body = [](const char* out, const char* body, const KernelOptions& options) {
     return message_of<ValueError>([&] { ElementwiseKernel("T x", out, body, "k", options); });
