@@ -47,7 +47,7 @@ TEST(Tensor, PrintsADTypeOtherThanF32) {
     const std::string place = " @" + to_string(c) + ">";
     EXPECT_EQ(printed(ones({1, 2}, {c, f64})), "[[1. 1.]]\n<Tensor 1x2 f64" + place);
     EXPECT_EQ(printed(array({1, 2}, c)), "[1 2]\n<Tensor 2 i64" + place);
-    EXPECT_EQ(printed(ones({}, {c, bool_})), "True\n<Tensor  bool" + place);
+    EXPECT_EQ(printed(ones({}, {c, bool_})), "True\n<Tensor bool" + place);
   }
 }
 
