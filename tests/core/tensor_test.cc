@@ -37,7 +37,7 @@ TEST(Tensor, PrintsItsShapeAndPlace) {
     const std::string place = " @" + to_string(c) + ">";
     EXPECT_EQ(printed(array({1.f, 2.f, 3.f}, c)), "[1. 2. 3.]\n<Tensor 3" + place);
     EXPECT_EQ(printed(ones({2, 3}, c).T()), "[[1. 1.]\n [1. 1.]\n [1. 1.]]\n<Tensor 3x2" + place);
-    EXPECT_EQ(printed(ones({}, c)), "1.0\n<Tensor " + place);
+    EXPECT_EQ(printed(ones({}, c)), "1.0\n<Tensor" + place);
     EXPECT_EQ(printed(zeros({0, 2}, c)), "[]\n<Tensor 0x2" + place);
   }
 }
