@@ -355,27 +355,11 @@ TEST(FuseRandomRows, GradientsAreThoseOfThePlainFunction) {
       return results;
     };
     const Fused f = fuse([&](const Tensors& all) { return call(all, 0); }, "random_rows");
-    const auto gradients = [&](const auto& g) {
-      Tensors leaves;
-      for (const Tensor& t : in) {
-        leaves.push_back(alias(t, t.impl().view));
-        leaves.back().attach_grad();
-      }
-      Tensors out, heads;
-      {
-        const autograd::Record record;
-        out = g(leaves);
-      }
-      for (const Tensor& t : out)
-        if (is_floating(t.dtype())) heads.push_back(t);
-      return heads.empty() ? Tensors() : autograd::grad(heads, leaves, {.allow_unused = true});
-    };
     const double unit = unit_of(in);
     const auto changed = [&](double by) {
-      return gradients([&](const Tensors& all) { return call(all, by); });
+      return test::gradients_of([&](const Tensors& all) { return call(all, by); }, in);
     };
-    const Tensors wanted = gradients([&](const Tensors&all) { return call(all, 0); }),
-                  got = gradients(f);
+    const Tensors wanted = changed(0), got = test::gradients_of(f, in);
     const std::vector<Tensors> near = {changed(unit), changed(-unit)};
     ASSERT_EQ(got.size(), wanted.size());
     for (size_t i = 0; i < got.size(); ++i) {

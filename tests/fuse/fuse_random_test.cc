@@ -229,22 +229,7 @@ TEST(FuseRandom, GradientsAreThoseOfThePlainFunction) {
     for (int i = 0; i < inputs; ++i) in.push_back(draw_tensor(draw, shape, d, c));
     const RandomFunctions plain(draw, inputs, true);
     const Fused f = fuse([&](const Tensors& all) { return plain(all); }, "random_function");
-    const auto gradients = [&](const auto& g) {
-      Tensors leaves;
-      for (const Tensor& t : in) {
-        leaves.push_back(alias(t, t.impl().view));
-        leaves.back().attach_grad();
-      }
-      Tensors out, heads;
-      {
-        const autograd::Record record;
-        out = g(leaves);
-      }
-      for (const Tensor& t : out)
-        if (is_floating(t.dtype())) heads.push_back(t);
-      return heads.empty() ? Tensors() : autograd::grad(heads, leaves, {.allow_unused = true});
-    };
-    const Tensors wanted = gradients(plain), got = gradients(f);
+    const Tensors wanted = test::gradients_of(plain, in), got = test::gradients_of(f, in);
     ASSERT_EQ(got.size(), wanted.size());
     for (size_t i = 0; i < got.size(); ++i) expect_same(got[i], wanted[i]);
     fused += f.describe().find("gradient: ") != std::string::npos;
