@@ -1,8 +1,7 @@
 #include <Eigen/Core>
 
-#include <locus/core/scratch.h>
-#include <locus/ops/kernel/cast.h>
 #include <locus/ops/kernel/math.h>
+#include <locus/ops/kernel/rows_cpu.h>
 #include <locus/ops/reduce/extreme.h>
 #include <locus/ops/reduce/reduce_stage.h>
 #include <locus/ops/reduce/sum.h>
@@ -13,19 +12,6 @@ namespace {
 
 template <class A>
 using ConstRow = Eigen::Map<const Eigen::Array<A, Eigen::Dynamic, 1>>;
-
-// Calls body(begin, end, memory) on ranges of n rows, each with `elements` of scratch memory.
-template <class A>
-void for_rows(const Call& call, int64_t n, int64_t work_each, int64_t elements, const auto& body) {
-  const int64_t whole = grain(work_each), most = (n + whole - 1) / whole;
-  const int64_t ranges = most < num_threads() ? most : num_threads();
-  const Scratch scratch(call, static_cast<size_t>(ranges * elements) * sizeof(A));
-  A* const memory = scratch.as<A>();
-  parallel_ranges(ranges, 1, [&](int64_t begin, int64_t end) {
-    for (; begin < end; ++begin)
-      body(n * begin / ranges, n * (begin + 1) / ranges, memory + begin * elements);
-  });
-}
 
 // out = exp((x - top) * scale); out may be x.
 template <class A>
@@ -76,62 +62,25 @@ __attribute__((noinline)) void row(const A* x, [[maybe_unused]] const A* dy, A* 
   }
 }
 
-constexpr int64_t kColumns = 16;  // rows gathered at once when they are strided
-
-// Copies `w` neighbouring rows of n elements, `stride` apart, to and from scratch memory.
-template <class T, class A>
-__attribute__((noinline)) void gather(const T* x, int64_t n, int64_t stride, int64_t w, A* out) {
-  for (int64_t c = 0; c < n; ++c)
-    for (int64_t j = 0; j < w; ++j) out[j * n + c] = convert<A>(x[c * stride + j]);
-}
-template <class T, class A>
-__attribute__((noinline)) void scatter(const A* x, int64_t n, int64_t stride, int64_t w, T* out) {
-  for (int64_t c = 0; c < n; ++c)
-    for (int64_t j = 0; j < w; ++j) out[c * stride + j] = convert<T>(x[j * n + c]);
-}
-
 template <Mode kMode, class T>
 void run(const Call& call) {
   using A = Compute<T>;
   const SoftmaxAttrs& attrs = call.attributes<SoftmaxAttrs>();
-  const Along s(call.in[0].meta, attrs.axis);
-  const bool pair = call.n_in == 2;
-  const T *x = call.in[0].as<T>(), *dy = pair ? call.in[1].as<T>() : nullptr;
-  T* y = call.out[0].as<T>();
+  const Along along(call.in[0].meta, attrs.axis);
+  const int64_t n = along.n;
   const A scale = static_cast<A>(1 / attrs.temperature);
-  const int64_t n = s.n;
-  if (s.inner == 1) {
-    const int64_t elements = std::is_same_v<T, A> ? 0 : 2 * n;
-    for_rows<A>(call, s.outer, 4 * n, elements, [&](int64_t begin, int64_t end, A* a) {
-      if constexpr (std::is_same_v<T, A>) {
-        for (int64_t r = begin; r < end; ++r)
-          row<kMode>(x + r * n, pair ? dy + r * n : nullptr, y + r * n, n, scale);
-      } else {
-        A* const b = a + n;
-        for (int64_t r = begin; r < end; ++r) {
-          convert_run(x + r * n, a, n);
-          if (pair) convert_run(dy + r * n, b, n);
-          row<kMode>(a, b, a, n, scale);
-          convert_run(a, y + r * n, n);
-        }
-      }
-    });
-    return;
+  const RowIn<T, A> x{call.in[0].as<T>(), n};
+  const RowOut<T, A> y{call.out[0].as<T>(), n};
+  if constexpr (kMode == Mode::softmax || kMode == Mode::log_softmax) {
+    map_rows(
+        call, along, {.work = 4 * n},
+        [&](int64_t, const A* in, A* out) { row<kMode, A>(in, nullptr, out, n, scale); }, x, y);
+  } else {
+    map_rows(
+        call, along, {.work = 4 * n},
+        [&](int64_t, const A* in, const A* dy, A* out) { row<kMode>(in, dy, out, n, scale); }, x,
+        RowIn<T, A>{call.in[1].as<T>(), n}, y);
   }
-  const int64_t across = (s.inner + kColumns - 1) / kColumns;
-  const int64_t tiles = s.outer * across, elements = (pair ? 2 : 1) * n * kColumns;
-  for_rows<A>(call, tiles, 4 * n * kColumns, elements, [&](int64_t begin, int64_t end, A* a) {
-    A* const b = a + n * kColumns;
-    for (int64_t t = begin; t < end; ++t) {
-      const int64_t j = t % across * kColumns, at = t / across * n * s.inner + j;
-      const int64_t w = s.inner - j < kColumns ? s.inner - j : kColumns;
-      gather(x + at, n, s.inner, w, a);
-      if (pair) gather(dy + at, n, s.inner, w, b);
-      for (int64_t r = 0; r < w; ++r)
-        row<kMode>(a + r * n, pair ? b + r * n : nullptr, a + r * n, n, scale);
-      scatter(a, n, s.inner, w, y + at);
-    }
-  });
 }
 
 // Sums in the order of exp_sum().
@@ -147,41 +96,42 @@ A sum_of(const A* e, int64_t n) {
 template <Mode kMode, class T>
 void losses(const Call& call) {
   using A = Compute<T>;
-  constexpr bool kDirect = std::is_same_v<T, A>;
   const Meta& m = call.in[0].meta;
-  const int64_t classes = m.shape[m.rank - 1], elements = kDirect ? 0 : classes;
+  const int64_t n = m.shape[m.rank - 1];
   T *const loss = call.out[0].as<T>(), *const out = call.out[call.n_out - 1].as<T>();
-  const auto each = [&](int64_t r, A* buffer) {
-    const int64_t id = label_at(call.in[1], r), at = r * classes;
-    if (id < 0 || id >= classes) throw_label_out_of_range(id, call.in[1].meta.dtype, r, classes);
-    const A* x = buffer;
-    if constexpr (kDirect)
-      x = call.in[0].as<T>() + at;
-    else
-      convert_run(call.in[0].as<T>() + at, buffer, classes);
-    A* y = buffer;
-    if constexpr (kDirect) y = out + at;
-    const A top = reduce_block<Max>(x, classes), picked = x[id];
-    if constexpr (kMode == Mode::loss) {
-      loss[r] = convert<T>(std::log(exp_sum(x, classes, top, A(1))) - (picked - top));
-      return;
-    }
-    exp_row(x, classes, top, A(1), y);
-    if constexpr (kMode == Mode::loss_with_grad)
-      loss[r] = convert<T>(std::log(sum_of(y, classes)) - (picked - top));
-    const A factor = A(1) / reduce_block<Sum>(y, classes);
-    for (int64_t c = 0; c < classes; ++c) y[c] *= factor;
+  const auto label = [&](int64_t r) {
+    const int64_t id = label_at(call.in[1], r);
+    if (id < 0 || id >= n) throw_label_out_of_range(id, call.in[1].meta.dtype, r, n);
+    return id;
+  };
+  const auto loss_of = [&](A sum, A top, A picked) {
+    return convert<T>(std::log(sum) - (picked - top));
+  };
+  const Along along(m, m.rank - 1);
+  const RowOptions options{.work = 4 * n};
+  const RowIn<T, A> logits{call.in[0].as<T>(), n};
+  if constexpr (kMode == Mode::loss) {
+    const auto each = [&](int64_t r, const A* x) {
+      const int64_t id = label(r);
+      const A top = reduce_block<Max>(x, n);
+      loss[r] = loss_of(exp_sum(x, n, top, A(1)), top, x[id]);
+    };
+    return map_rows(call, along, options, each, logits);
+  }
+  const auto each = [&](int64_t r, const A* x, A* y) {
+    const int64_t id = label(r);
+    const A top = reduce_block<Max>(x, n);
+    exp_row(x, n, top, A(1), y);
+    if constexpr (kMode == Mode::loss_with_grad) loss[r] = loss_of(sum_of(y, n), top, x[id]);
+    const A factor = A(1) / reduce_block<Sum>(y, n);
+    for (int64_t c = 0; c < n; ++c) y[c] *= factor;
     y[id] -= A(1);
     if constexpr (kMode == Mode::loss_grad) {
       const A head = convert<A>(call.in[2].as<T>()[r]);
-      for (int64_t c = 0; c < classes; ++c) y[c] *= head;
+      for (int64_t c = 0; c < n; ++c) y[c] *= head;
     }
-    if constexpr (!kDirect) convert_run(y, out + at, classes);
   };
-  for_rows<A>(call, call.in[1].meta.size(), 4 * classes, elements,
-              [&](int64_t begin, int64_t end, A* buffer) {
-                for (; begin < end; ++begin) each(begin, buffer);
-              });
+  map_rows(call, along, options, each, logits, RowOut<T, A>{out, n});
 }
 
 struct Backend {
