@@ -73,6 +73,7 @@
 #include <locus/ops/raw_kernels.h>
 #include <locus/ops/reduce.h>
 #include <locus/ops/reduction_kernels.h>
+#include <locus/ops/scan.h>
 #include <locus/ops/softmax.h>
 #include <locus/ops/trigonometry.h>
 #include <locus/ops/unary.h>

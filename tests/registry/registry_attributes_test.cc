@@ -18,6 +18,7 @@
 #include <locus/ops/random/random_kernel.h>
 #include <locus/ops/reduce/reduce_walk.h>
 #include <locus/ops/reduce/reductions.h>
+#include <locus/ops/scan/scan_kernel.h>
 #include <locus/ops/softmax/softmax_kernel.h>
 #include <locus/ops/view/view_kernel.h>
 #include "tests/registry/fields.h"
@@ -110,6 +111,7 @@ Known known() {
   add<SumToAttrs, 0, &SumToAttrs::target>(all, {"target"});
   add<SoftmaxAttrs, 0, &SoftmaxAttrs::axis, &SoftmaxAttrs::temperature>(all,
                                                                         {"axis", "temperature"});
+  add<ScanAttrs, 0, &ScanAttrs::axis>(all, {"axis"});
   using Norm = NormAttrs;
   add<Norm, 0, &Norm::axis, &Norm::groups, &Norm::epsilon>(all, {"axis", "groups", "epsilon"});
   using NormGrad = NormGradAttrs;

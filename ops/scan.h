@@ -1,0 +1,54 @@
+// Scans: each result is what a reduction gives for the elements up to its place.
+//
+//   const Tensor y = cumsum(x, 1);            // along axis 1
+//   const Tensor z = cumsum(x);               // of the flattened tensor: shape (x.size(),)
+//
+// Results have x's shape. Negative axes count from the end; an axis out of range is a ShapeError.
+// f16 and bf16 accumulate in f32, and on the CPU f32 in f64. The shape alone fixes the order, so
+// results repeat bit by bit. NaN stays until the end of its row.
+//
+// Names and rules are NumPy's; cummax, cummin and logcumsumexp follow PyTorch.
+#pragma once
+
+#include <optional>
+#include <utility>
+
+#include <locus/core/tensor.h>
+#include <locus/ops/register.h>
+
+namespace locus {
+
+struct ScanOptions {
+  std::optional<int> axis = std::nullopt;  // none: the flattened tensor
+  // If defined, the result is written into `out`, as in reductions (reduce.h).
+  Tensor out = {};
+};
+
+// Sums and products of integers and bool are i64 and wrap.
+Tensor cumsum(const Tensor& x, const ScanOptions& = {}, Caller = Caller::here());
+// If up to two elements of a row are 0, the gradient is exact.
+Tensor cumprod(const Tensor& x, const ScanOptions& = {}, Caller = Caller::here());
+// log(cumsum(exp(x))), without overflow. Integers and bool give f64. Where the result is infinite,
+// the gradient is NaN or 0.
+Tensor logcumsumexp(const Tensor& x, const ScanOptions& = {}, Caller = Caller::here());
+
+// The largest element so far, and its position along the axis, i64: of equal elements the last. The
+// gradient goes to that element.
+std::pair<Tensor, Tensor> cummax(const Tensor& x, std::optional<int> axis = std::nullopt,
+                                 Caller = Caller::here());
+// The smallest element so far, and its position.
+std::pair<Tensor, Tensor> cummin(const Tensor& x, std::optional<int> axis = std::nullopt,
+                                 Caller = Caller::here());
+
+// Along one axis: cumsum(x, 1) is cumsum(x, {.axis = 1}).
+inline Tensor cumsum(const Tensor& x, Integer auto axis, Caller from = Caller::here()) {
+  return cumsum(x, {.axis = axis}, from);
+}
+inline Tensor cumprod(const Tensor& x, Integer auto axis, Caller from = Caller::here()) {
+  return cumprod(x, {.axis = axis}, from);
+}
+inline Tensor logcumsumexp(const Tensor& x, Integer auto axis, Caller from = Caller::here()) {
+  return logcumsumexp(x, {.axis = axis}, from);
+}
+
+}  // namespace locus

@@ -1,0 +1,205 @@
+#include <locus/ops/scan.h>
+
+#include <locus/core/amp.h>
+#include <locus/core/base/at_line.h>
+#include <locus/core/base/empty_tensor.h>
+#include <locus/core/observe/memory_events.h>
+#include <locus/core/op.h>
+#include <locus/ops/call_check.h>
+#include <locus/ops/compare.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
+#include <locus/ops/elementwise/call.h>
+#include <locus/ops/index/index_kernel.h>
+#include <locus/ops/scan/scan_kernel.h>
+#include <locus/ops/unary.h>
+#include <locus/ops/view.h>
+
+namespace locus {
+
+namespace {
+
+using detail::widened;  // gradients have steps that leave the range of f16
+
+template <class S>
+DType infer_scan(std::span<const Meta> in, const ScanAttrs& a, std::span<Meta> out) {
+  if (a.axis < 0 || a.axis >= in[0].rank)
+    throw ShapeError("expected at least one axis, and axis in [0, ", in[0].rank, "), got ", a.axis);
+  for (const Meta& m : in)
+    if (Shape(m) != Shape(in[0]) || m.dtype != in[0].dtype)
+      throw ShapeError("expected operands of one shape and dtype");
+  out[0] = in[0];
+  out[0].dtype = dispatch(in[0].dtype, [](auto t) {
+    using T = typename decltype(t)::type;
+    return dtype_of<typename S::Reduction::template Out<T>>();
+  });
+  if constexpr (S::kOut == 2) {
+    out[1] = in[0];
+    out[1].dtype = i64;
+  }
+  return in[0].dtype;
+}
+
+template <class S>
+Tensor scanned(std::initializer_list<Ref> in, int axis) {
+  static const OpRef<ScanAttrs> op(S::name);
+  return invoke(op, in, ScanAttrs{axis});
+}
+// The same from the end of the axis to its beginning.
+template <class S>
+Tensor scanned_back(const Tensor& x, int axis) {
+  return flip(scanned<S>({flip(x, axis)}, axis), axis);
+}
+template <class S>
+Tensor scanned_back(const Tensor& v, const Tensor& t, const Tensor& u, int axis) {
+  return flip(scanned<S>({flip(v, axis), flip(t, axis), flip(u, axis)}, axis), axis);
+}
+
+// Gradients
+
+Tensors cumsum_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  return {scanned_back<scan::CumSum>(dout[0], saved.attrs<ScanAttrs>().axis)};
+}
+
+// Up to the first 0, dx[k] is the sum of dy[i] y[i] over i >= k, divided by x[k]. At the first 0 it
+// is that of dy[i] times the product of the others, up to the second 0. Behind the first 0 it is 0.
+Tensors cumprod_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  const int axis = saved.attrs<ScanAttrs>().axis;
+  // In f64, for products of up to the range of f32.
+  const Tensor x = saved.in(0).astype(f64), y = saved.out().astype(f64), dy = dout[0].astype(f64);
+  const Tensor is_zero = x == 0, zeros = cumsum(is_zero, axis), nonzero = where(is_zero, 1, x);
+  const Tensor before = scanned_back<scan::CumSum>(dy * y, axis) / nonzero;
+  const Tensor first = logical_and(is_zero, zeros == 1);
+  const Tensor others = cumprod(where(first, 1, x), axis);
+  const Tensor at_first = scanned_back<scan::CumSum>(where(zeros == 1, dy * others, 0), axis);
+  const Tensor dx = where(zeros == 0, before, where(first, at_first, 0));
+  return {detail::as(dx, saved.in_dtype(0))};
+}
+
+// dx[k] is the sum of dy[i] exp(x[k] - y[i]) over i >= k.
+Tensors logcumsumexp_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  const int axis = saved.attrs<ScanAttrs>().axis;
+  const Tensor x = widened(saved.in(0)), y = widened(saved.out()), dy = widened(dout[0]);
+  // If all elements so far are -inf, so is y, and exp(x - y) counts as 0.
+  const Tensor top = where(y == -m::infinity(1.0), 0, y);
+  return {detail::as(scanned_back<scan::CumSumExp>(dy, -top, x, axis), saved.in_dtype(0))};
+}
+Tensors cumsum_exp_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  const int axis = saved.attrs<ScanAttrs>().axis;
+  const Tensor v = widened(saved.in(0)), t = widened(saved.in(1)), u = widened(saved.in(2)),
+               dy = widened(dout[0]);
+  Tensors grads(3);
+  if (saved.needs(0) || saved.needs(1)) {
+    const Tensor dv = scanned_back<scan::CumSumExp>(dy, u, t, axis);
+    if (saved.needs(0)) grads[0] = detail::as(dv, saved.in_dtype(0));
+    if (saved.needs(1)) grads[1] = detail::as(dv * v, saved.in_dtype(1));
+  }
+  if (saved.needs(2)) grads[2] = detail::as(dy * widened(saved.out()), saved.in_dtype(2));
+  return grads;
+}
+
+// Adds each dy to the element that its result came from.
+Tensors extreme_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  static const OpRef<TakeGradAttrs> op("take_grad");
+  if (!dout[0].defined()) return {Tensor()};
+  const Meta& m = saved.in_meta(0);
+  const Along s(m, saved.attrs<ScanAttrs>().axis);
+  const TensorOptions whole{dout[0].context(), i64};
+  const Tensor rows = reshape(arange(0, s.outer, 1, whole) * (s.n * s.inner), {s.outer, 1, 1});
+  const Tensor places =
+      saved.out(1).reshape({s.outer, s.n, s.inner}) * s.inner + rows + arange(0, s.inner, 1, whole);
+  const Tensor dy = widened(dout[0]).reshape({m.size()});
+  const TakeGradAttrs attrs{{}, make_meta(dy.dtype(), Shape{m.size()})};
+  const Tensor dx = invoke(op, {dy, places.reshape({m.size()})}, attrs);
+  return {detail::as(dx.reshape(Shape(m)), m.dtype)};
+}
+
+// Samples
+
+template <class S>
+Samples samples_of(Context c, DType d) {
+  Samples all;
+  const auto add = [&](const Shape& shape, int axis) {
+    Tensors in;
+    for (int i = 0; i < S::kIn; ++i) in.push_back(sample_values(c, d, shape, -2, 2, i));
+    all.push_back(Sample(in, ScanAttrs{axis}));
+    if (S::kIn == 3) all.back().finite = {0, 1, 2};
+  };
+  add({7}, 0);
+  add({3, 5}, 1);
+  add({3, 5}, 0);
+  add({2, 3, 9}, 1);
+  add({1, 300}, 1);
+  add({2, 3, 4}, 2);
+  return all;
+}
+
+template <class S>
+OpDef<ScanAttrs> define_scan(std::vector<std::string> operands) {
+  OpDef<ScanAttrs> op(S::name, std::move(operands));
+  op.template infer<&infer_scan<S>>().template samples<&samples_of<S>>().outputs(S::kOut);
+  return op;
+}
+
+// The operand, flattened if there is no axis, and its axis.
+std::pair<Tensor, int> along(const char* op, const Tensor& x, std::optional<int> axis) {
+  detail::expect_tensor(op, x);
+  if (!axis) return {x.ndim() == 1 ? x : reshape(x, {-1}), 0};
+  return {x, detail::axis_of(x, *axis, op)};
+}
+
+template <class S>
+Tensor scan_of(const Tensor& data, const ScanOptions& o, Caller from) try {
+  const UserLine user_line(from);
+  static const OpRef<ScanAttrs> op(S::name);
+  const auto [x, axis] = along(S::name, data, o.axis);
+  const bool floats = S::kKinds == formula::kFloats;
+  const Tensor taken = floats && !is_floating(x.dtype()) ? x.astype(f64)
+                       : o.out.defined()                 ? x
+                                                         : amp::widen(x);
+  if (!o.out.defined()) return invoke(op, {taken}, {axis});
+  invoke_into(op, {taken}, {o.out}, ScanAttrs{axis});
+  return o.out;
+} catch (const Error&) {
+  rethrow_at(from);
+}
+template <class S>
+std::pair<Tensor, Tensor> extremes_of(const Tensor& data, std::optional<int> to, Caller from) try {
+  const UserLine user_line(from);
+  static const OpRef<ScanAttrs> op(S::name);
+  const auto [x, axis] = along(S::name, data, to);
+  const Ref in[] = {x};
+  const Tensors both = invoke_all(op, in, ScanAttrs{axis});
+  return {both[0], both[1]};
+} catch (const Error&) {
+  rethrow_at(from);
+}
+
+}  // namespace
+
+Tensor cumsum(const Tensor& x, const ScanOptions& o, Caller from) {
+  return scan_of<scan::CumSum>(x, o, from);
+}
+Tensor cumprod(const Tensor& x, const ScanOptions& o, Caller from) {
+  return scan_of<scan::CumProd>(x, o, from);
+}
+Tensor logcumsumexp(const Tensor& x, const ScanOptions& o, Caller from) {
+  return scan_of<scan::LogCumSumExp>(x, o, from);
+}
+std::pair<Tensor, Tensor> cummax(const Tensor& x, std::optional<int> axis, Caller from) {
+  return extremes_of<scan::CumMax>(x, axis, from);
+}
+std::pair<Tensor, Tensor> cummin(const Tensor& x, std::optional<int> axis, Caller from) {
+  return extremes_of<scan::CumMin>(x, axis, from);
+}
+
+void register_scan() {
+  define_scan<scan::CumSum>({"data"}).gradient<&cumsum_gradient>(Keep::none);
+  define_scan<scan::CumProd>({"data"}).gradient<&cumprod_gradient>(Keep::both);
+  define_scan<scan::LogCumSumExp>({"data"}).gradient<&logcumsumexp_gradient>(Keep::both);
+  define_scan<scan::CumMax>({"data"}).gradient<&extreme_gradient>(keep_output(1));
+  define_scan<scan::CumMin>({"data"}).gradient<&extreme_gradient>(keep_output(1));
+  define_scan<scan::CumSumExp>({"v", "t", "u"}).gradient<&cumsum_exp_gradient>(Keep::both);
+}
+
+}  // namespace locus

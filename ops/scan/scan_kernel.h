@@ -1,0 +1,146 @@
+// Scans made from reductions, for the kernels of both back ends. A scan is a struct:
+//
+//   Scan<"cumsum", Sum>   its base: the op's name and the reduction, whose accumulator, combine()
+//                         and result() it takes
+//   element(x, i)         the accumulator of one element at position i
+//
+// kIn: the operands. kOut = 2: the accumulator's index is a second result.
+#pragma once
+
+#include <locus/core/dtype.h>
+#include <locus/core/kernel_list.h>
+#include <locus/ops/reduce/logsumexp.h>
+#include <locus/ops/reduce/sum.h>
+
+namespace locus {
+
+struct ScanAttrs {
+  int32_t axis = 0;  // not negative
+};
+
+namespace scan {
+
+using formula::List, formula::Name;
+using reduction::LogSumExp, reduction::Prod, reduction::Sum;
+
+template <Name Of, class R>
+struct Scan {
+  using Reduction = R;
+  static constexpr const char* name = Of.text;
+  static constexpr unsigned kKinds = R::kKinds;
+  static constexpr int kIn = 1, kOut = 1;
+  static constexpr bool kRounds = true;  // the host accumulates in wider types
+  template <class A>
+  LOCUS_HD static A element(auto x, int64_t) {
+    return static_cast<A>(x);
+  }
+};
+
+struct CumSum : Scan<"cumsum", Sum> {};
+struct CumProd : Scan<"cumprod", Prod> {};
+struct LogCumSumExp : Scan<"logcumsumexp", LogSumExp> {
+  template <class A>
+  LOCUS_HD static A element(auto x, int64_t) {
+    return {x, 1};
+  }
+};
+
+// The last largest or smallest element. NaN is larger and smaller than all.
+template <bool kMax>
+struct LastExtreme : reduction::Reduction<"", formula::kAll> {
+  template <class V, class I>
+  struct Acc {
+    V value;
+    I index;
+  };
+  LOCUS_HD static auto init(auto a) {
+    return decltype(a){kMax ? reduction::lowest(a.value) : reduction::highest(a.value), -1};
+  }
+  LOCUS_HD static auto combine(auto a, auto b) {
+    const bool better = kMax ? !(b.value < a.value) : !(b.value > a.value);
+    const bool take = (b.index >= 0) & better & ((a.value == a.value) | (b.value != b.value));
+    return decltype(a){take ? b.value : a.value, take ? b.index : a.index};
+  }
+  LOCUS_HD static auto result(auto a, double) { return a.value; }
+};
+template <Name Of, bool kMax>
+struct CumExtreme : Scan<Of, LastExtreme<kMax>> {
+  static constexpr int kOut = 2;
+  static constexpr bool kRounds = false;
+  template <class A>
+  LOCUS_HD static A element(auto x, int64_t i) {
+    return {x, i};
+  }
+};
+struct CumMax : CumExtreme<"cummax", true> {};
+struct CumMin : CumExtreme<"cummin", false> {};
+
+// sum over j <= i of v[j] exp(t[j] + u[i]), for operands v, t, u: the gradients of logcumsumexp. No
+// step overflows if t[j] + u[i] <= 0.
+struct CumSumExp : Scan<"cumsum_exp", LogSumExp> {
+  static constexpr int kIn = 3;
+};
+
+using Scans = List<CumSum, CumProd, LogCumSumExp, CumMax, CumMin, CumSumExp>;
+
+// Operands and results in memory. S: a scan. T: the stored type. W: the type that its accumulators
+// are made of.
+template <class S, class T, class W>
+struct Data {
+  using R = typename S::Reduction;
+  using A = typename R::template Acc<W, int64_t>;
+  using Out = typename R::template Out<T>;
+  static constexpr int kOut = S::kOut;
+
+  const T* in[S::kIn];
+  Out* out;
+  int64_t* index;
+
+  // The element at offset `at`, position i of its row.
+  LOCUS_HD A element(int64_t at, int64_t i) const {
+    if constexpr (S::kIn == 3)
+      return {convert<W>(in[1][at]), convert<W>(in[0][at])};
+    else
+      return S::template element<A>(convert<W>(in[0][at]), i);
+  }
+  LOCUS_HD static A combine(const A& a, const A& b) { return R::combine(a, b); }
+  LOCUS_HD void store(int64_t at, const A& a) const {
+    if constexpr (S::kIn == 3)
+      out[at] = convert<Out>(a.sum * m::exp(a.top + convert<W>(in[2][at])));
+    else
+      out[at] = convert<Out>(R().result(a, 1.0));
+    if constexpr (S::kOut == 2) index[at] = a.index;
+  }
+  LOCUS_HD Data moved(int64_t by) const {
+    Data d = *this;
+    for (auto*& p : d.in) p += by;
+    d.out += by;
+    if constexpr (S::kOut == 2) d.index += by;
+    return d;
+  }
+};
+template <class D, class T>
+D data_of(const View* in, const View* out) {
+  D d{};
+  for (auto*& p : d.in) p = (in++)->as<const T>();
+  d.out = out[0].as<typename D::Out>();
+  if (D::kOut == 2) d.index = out[1].as<int64_t>();
+  return d;
+}
+
+template <class Backend, class S>
+constexpr void add_scan(KernelList& list) {
+  if constexpr (S::kKinds == formula::kFloats)
+    list.add_each(S::name, kFloatDTypes, [](auto d) { return Backend::template run<S, d>; });
+  else
+    list.add_each(S::name, kAllDTypes, [](auto d) { return Backend::template run<S, d>; });
+}
+template <class Backend, class... S>
+constexpr KernelList kernels(List<S...>) {
+  KernelList list;
+  (add_scan<Backend, S>(list), ...);
+  return list;
+}
+
+}  // namespace scan
+}  // namespace locus
