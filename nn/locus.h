@@ -65,6 +65,7 @@
 #include <locus/ops/join.h>
 #include <locus/ops/kernels.h>
 #include <locus/ops/matmul.h>
+#include <locus/ops/named.h>
 #include <locus/ops/norm.h>
 #include <locus/ops/optim.h>
 #include <locus/ops/parallel_for.h>

@@ -33,6 +33,7 @@ class Axes {
   Axes(Integer auto axis)
       : count_(1), axes_{std::in_range<int64_t>(+axis) ? static_cast<int64_t>(axis) : INT64_MAX} {}
   Axes(std::initializer_list<int> axes);
+  explicit Axes(std::span<const int> axes);
 
   bool all() const { return count_ < 0; }
   std::span<const int64_t> list() const { return {axes_, static_cast<size_t>(all() ? 0 : count_)}; }

@@ -5,13 +5,21 @@
 #include <algorithm>
 
 #include <locus/core/error.h>
+#include <locus/ops/named.h>
 
 namespace locus {
 
-Extent::Extent(std::initializer_list<int64_t> lengths) : n_(static_cast<int>(lengths.size())) {
+Extent::Extent(std::initializer_list<int64_t> lengths)
+    : Extent(std::span(lengths.begin(), lengths.size())) {}
+Extent::Extent(std::span<const int64_t> lengths) : n_(static_cast<int>(lengths.size())) {
   if (n_ < 1 || n_ > kMaxSpatial)
     throw ShapeError("expected 1 to ", kMaxSpatial, " lengths, one per spatial axis, got ", n_);
   std::copy(lengths.begin(), lengths.end(), lengths_);
+}
+
+ops::Argument::operator Extent() const {
+  const std::vector<int64_t> lengths = *this;
+  return Extent(std::span(lengths));
 }
 
 void Extent::spread(int axes, std::string_view who, const char* what,

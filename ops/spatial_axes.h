@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <iosfwd>
+#include <span>
 #include <string_view>
 
 namespace locus {
@@ -18,6 +19,7 @@ class Extent {
   template <std::integral I>
   constexpr Extent(I all) : lengths_{static_cast<int64_t>(all)} {}
   Extent(std::initializer_list<int64_t> lengths);  // 1 to 3, else ShapeError
+  explicit Extent(std::span<const int64_t> lengths);
 
   // Writes `axes` lengths to `out`. If there are neither 1 nor `axes`, throws ShapeError with `who`
   // and `what`.

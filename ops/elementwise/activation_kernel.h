@@ -170,6 +170,7 @@ struct Softcap : Unary<"softcap", kFloats, 16, kOut> {
 // x if x > 0, else y x: leaky_relu with a learned slope.
 struct Prelu : Binary<"prelu", kFloats, 1, kX | kY> {
   static constexpr unsigned kInRange = kX | kY;
+  static constexpr bool kNamed = false;  // alpha lies along axis 1
   LOCUS_HD auto apply(auto x, auto y) const { return x > 0 ? x : x * y; }
   auto dx(auto& x, auto& y, auto&, auto& d) const { return where(x > 0, d, d * y); }
   auto dy(auto& x, auto&, auto&, auto& d) const {

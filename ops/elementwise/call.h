@@ -13,6 +13,7 @@
 #include <locus/ops/elementwise.h>
 #include <locus/ops/elementwise/formula_info.h>
 #include <locus/ops/elementwise/kernels.h>
+#include <locus/ops/named.h>
 
 namespace locus {
 
@@ -289,11 +290,28 @@ void define_one() {
     op.template gradient<&gradient<F>>(kept);
 }
 
+// Formulas with attributes, those with kNamed = false, and those of gradients are left out.
+template <class F>
+void name_one() {
+  if constexpr (std::is_empty_v<F> && !requires { F::kNamed; })
+    if (!std::string_view(F::name).ends_with("_grad"))
+      ops::detail::define_formula(F::name, F::kArity, [](const ops::Arguments& a) {
+        if constexpr (F::kArity == 1)
+          return call(F(), a.tensor(0), Caller::here());
+        else if constexpr (F::kArity == 2)
+          return call(F(), a.operand(0), a.operand(1));
+        else
+          return call(F(), a.tensor(0), a.operand(1), a.operand(2));
+      });
+}
+
 }  // namespace detail
 
+// Also gives the ops without attributes a function by name (named.h).
 template <class... F>
 void define(formula::List<F...>) {
   (detail::define_one<F>(), ...);
+  (detail::name_one<F>(), ...);
 }
 // For formulas whose text is in formula_source(): generated code may compute them.
 template <class... F>

@@ -107,6 +107,7 @@ class Real {
 //                   gradients that are summed over broadcast axes are computed in f32
 //   check(expect)   checks the attributes: expect(c > 0, "c", c, "above 0"); expect.holds(c): c is
 //                   a number of the data's dtype, up to rounding
+//   kNamed          false: another function than call() has the op's name (ops/named.h)
 //   Widens<...>     around the base, if results are too large or too close for 16 bits
 //   kLow, kHigh, .. bounds of the samples of tests
 //   sample()        attributes other than the defaults, all of them, for a sample
