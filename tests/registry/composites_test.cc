@@ -1,11 +1,8 @@
 // Compares composites (composite_table.h) with their formulas. A function of the headers that is
 // neither an op nor in the table fails CompositeTable.HasEveryFunctionOfTheHeaders.
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <map>
-#include <regex>
 #include <set>
 
 #include <locus/core/generator.h>
@@ -15,6 +12,7 @@
 #include <locus/ops/create.h>
 #include <locus/ops/view.h>
 #include "tests/registry/composite_table.h"
+#include "tests/registry/header_functions.h"
 #include "tests/registry/run.h"
 #include "tests/support/contexts.h"
 #include "tests/tape/gradcheck.h"
@@ -153,28 +151,6 @@ TEST_P(Composites, GradientsAgreeWithFiniteDifferences) {
 
 INSTANTIATE_TEST_SUITE_P(Functions, Composites, testing::ValuesIn(composites()),
                          [](const auto& p) { return std::string(p.param.name); });
-
-// Functions of ops/*.h that take or give tensors, except those in `detail` and `fusion`.
-std::set<std::string> functions_of_headers() {
-  const std::regex line("^(?:inline )?(Tensor&?|Tensors|void) ([a-z_0-9]+)\\((.*)");
-  std::set<std::string> all;
-  for (const auto& entry : std::filesystem::directory_iterator(LOCUS_TEST_DATA "/../../ops")) {
-    if (entry.path().extension() != ".h") continue;
-    std::ifstream file(entry.path());
-    std::smatch match;
-    bool detail = false;
-    for (std::string text; std::getline(file, text);) {
-      if (text.starts_with("namespace") &&
-          (text.find("detail") != std::string::npos || text.find("fusion") != std::string::npos))
-        detail = true;
-      if (text.starts_with("}  // namespace")) detail = false;
-      if (detail || !std::regex_match(text, match, line)) continue;
-      if (match[1] != "void" || match[3].str().find("Tensor") != std::string::npos)
-        all.insert(match[2]);
-    }
-  }
-  return all;
-}
 
 TEST(CompositeTable, HasEveryFunctionOfTheHeaders) {
   register_builtins();

@@ -1,0 +1,164 @@
+// invoke() by name: values of attributes, and errors before anything runs.
+#include <locus/ops/named.h>
+
+#include <locus/core/group.h>
+#include <locus/ops/compare.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
+#include <locus/ops/optim.h>
+#include <locus/ops/reduce.h>
+#include <locus/ops/softmax.h>
+#include "tests/fuse/same.h"
+#include "tests/support/contexts.h"
+#include "tests/support/expect_line.h"
+
+namespace locus::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+Tensor x23() { return sample_values(cpu(), f32, {2, 3}); }
+
+template <class E>
+std::string error_of(const char* name, const ops::Inputs& in, const ops::Attributes& attributes) {
+  return message_of<E>([&] { invoke(name, in, attributes); });
+}
+
+TEST(NamedCall, ConvertsToATensorOrTensors) {
+  const Tensor x = x23();
+  const Tensor y = invoke("softmax", {x}, {{"axis", 1}, {"temperature", 0.5}});
+  expect_same(y, softmax(x, {.axis = 1, .temperature = .5}));
+  const Tensors parts = invoke("split", {x}, {{"num_outputs", 3}});
+  EXPECT_EQ(parts.size(), 3u);
+  EXPECT_THAT(message_of<Error>([&] {
+                Tensor(invoke("split", {x}, {{"num_outputs", 3}}));
+              }),
+              HasSubstr("3 results"));
+}
+
+TEST(NamedCall, TakesNumbersAsOperandsWithTheirKind) {
+  const Tensor x = array({1, 2}).astype(i32);
+  EXPECT_EQ(Tensor(invoke("add", {x, 2})).dtype(), i32);
+  EXPECT_EQ(Tensor(invoke("add", {x, 2.})).dtype(), f64);
+  EXPECT_THAT(values(invoke("subtract", {5, x})), ElementsAre(4, 3));
+  EXPECT_THAT(values(invoke("where", {x == 1, x, -1})), ElementsAre(1, -1));
+  EXPECT_THAT(error_of<Error>("add", {1, 2}, {}), HasSubstr("add: both operands are numbers"));
+}
+
+TEST(NamedCall, TakesTensorsAsAttributes) {
+  const Tensor x = x23(), out = zeros({3});
+  EXPECT_TRUE(Tensor(invoke("sum", {x}, {{"axis", 0}, {"out", out}})).is(out));
+  expect_same(out, sum(x, 0));
+  const Tensor clipped = x23(), wanted = x23(), length = full({1}, 5, f64);
+  invoke("multi_clip_norm", {clipped}, {{"norm", length}, {"max_norm", 2}});
+  multi_clip_norm({wanted}, length, 2);
+  expect_same(clipped, wanted);
+}
+
+TEST(NamedCall, MovesBetweenContexts) {
+  for (const Context c : distinct_contexts()) {
+    const Tensor x = x23();
+    EXPECT_EQ(Tensor(invoke("copyto", {x}, {{"ctx", to_string(c)}})).context(), c);
+    EXPECT_EQ(Tensor(invoke("as_in_context", {x}, {{"ctx", c}})).is(x), c == cpu());
+    EXPECT_EQ(Tensor(invoke("zeros", {}, {{"shape", 2}, {"ctx", c}})).context(), c);
+  }
+}
+
+TEST(NamedCall, SaysWhichOpsAreNear) {
+  EXPECT_EQ(error_of<Error>("sofmax", {x23()}, {}).substr(0, 52),
+            "invoke: there is no op \"sofmax\"; near it: softmax (a");
+  EXPECT_THAT(error_of<Error>("lss", {x23()}, {}), HasSubstr("less"));
+  EXPECT_THAT(error_of<Error>("softmax_grad", {x23()}, {}), HasSubstr("internal"));
+}
+
+TEST(NamedCall, ChecksInputs) {
+  const Tensor x = x23();
+  EXPECT_THAT(error_of<Error>("softmax", {x, x}, {}),
+              StartsWith("softmax: 2 inputs; expected 1: data"));
+  EXPECT_THAT(error_of<Error>("dense", {x}, {}),
+              StartsWith("dense: 1 input; expected 2 to 3: data, weight, bias"));
+  EXPECT_THAT(error_of<ValueError>("softmax", {2}, {}),
+              StartsWith("softmax: data is the number 2; expected a tensor"));
+  EXPECT_THAT(error_of<EmptyTensor>("dense", {x, Tensor(), x}, {}),
+              StartsWith("dense: weight is an empty Tensor"));
+  EXPECT_THAT(error_of<EmptyTensor>("concat", {x, Tensor()}, {}), StartsWith("concat: data 1 is"));
+}
+
+TEST(NamedCall, LeavesOutOptionalInputs) {
+  const Tensor x = x23(), weight = sample_values(cpu(), f32, {4, 3}, -2, 2, 1);
+  expect_same(invoke("dense", {x, weight, Tensor()}), invoke("dense", {x, weight}));
+}
+
+TEST(NamedCall, ChecksAttributes) {
+  const Tensor x = x23();
+  EXPECT_THAT(error_of<ValueError>("softmax", {x}, {{"axes", 1}}),
+              StartsWith("softmax: there is no attribute \"axes\"; near it: axis; expected some of "
+                         "axis: int = -1, temperature: float = 1"));
+  EXPECT_THAT(error_of<ValueError>("exp", {x}, {{"axis", 1}}), HasSubstr("expected no attributes"));
+  EXPECT_THAT(error_of<ValueError>("exp", {x}, {{"data", x}}),
+              HasSubstr("near it: the input data"));
+  EXPECT_THAT(error_of<ValueError>("softmax", {x}, {{"axis", 1.}}),
+              StartsWith("softmax: axis is 1.; expected int"));
+  EXPECT_THAT(error_of<ValueError>("softmax", {x}, {{"axis", true}}),
+              StartsWith("softmax: axis is true; expected int"));
+  EXPECT_THAT(error_of<ValueError>("softmax", {x}, {{"temperature", true}}),
+              StartsWith("softmax: temperature is true; expected float"));
+  EXPECT_THAT(error_of<ValueError>("softmax", {x}, {{"axis", int64_t{1} << 32}}),
+              HasSubstr("expected an integer of 32 bits"));
+  EXPECT_THAT(error_of<ValueError>("sum", {x}, {{"keepdims", 1}}),
+              StartsWith("sum: keepdims is 1; expected bool"));
+  EXPECT_THAT(error_of<ValueError>("sum", {x}, {{"axis", {0, 1.5}}}),
+              StartsWith("sum: axis is [0, 1.5]; expected ints or none"));
+  EXPECT_THAT(error_of<ValueError>("take", {x, x}, {{"mode", "fold"}}),
+              StartsWith("take: mode is \"fold\"; expected raise|clip|wrap"));
+  EXPECT_THAT(error_of<ValueError>("cast", {x}, {{"dtype", "f31"}}),
+              StartsWith("cast: dtype is \"f31\"; expected dtype"));
+  EXPECT_THAT(error_of<ValueError>("zeros", {}, {{"shape", 1}, {"ctx", "tpu(0)"}}),
+              StartsWith("zeros: ctx is \"tpu(0)\"; expected context or none"));
+  EXPECT_THAT(error_of<ValueError>("split", {x}, {}),
+              StartsWith("split: the attribute num_outputs is missing; expected num_outputs: int"));
+  EXPECT_THAT(error_of<ValueError>("softmax", {x}, {{"axis", 0}, {"axis", 1}}),
+              StartsWith("softmax: the attribute axis is given twice: 0 and 1"));
+}
+
+TEST(NamedCall, EmptyListsOfAxesReduceNothing) {
+  const Tensor x = x23();
+  expect_same(invoke("sum", {x}, {{"axis", std::vector<int>()}}), x);
+  expect_same(invoke("sum", {x}, {{"axis", {}}}), sum(x));
+}
+
+TEST(NamedCall, ErrorsNameTheLineOfTheCall) {
+  const Tensor x = x23();
+  EXPECT_NAMES_ITS_LINE(invoke("softmax", {x}, {{"axes", 1}}));
+  EXPECT_NAMES_ITS_LINE(invoke("softmax", {x}, {{"axis", 7}}));
+}
+
+TEST(NamedCall, ProgramsDefineFunctions) {
+  ops::define("named_test_add(x, y = none, by: number = 2, kind: sum|max = sum) -> 1",
+              [](const ops::Arguments& a) {
+                const Tensor x = a.tensor(0), y = a.tensor(1);
+                const ReduceOp kind = a["kind"];
+                const Tensor z = y.defined() ? x + y : x;
+                return kind == ReduceOp::sum ? add(z, Scalar(a["by"]).floating()) : z;
+              })
+      .made_of({"add"});
+  const Tensor x = x23();
+  expect_same(invoke("named_test_add", {x}), x + 2.);
+  expect_same(invoke("named_test_add", {x, x}, {{"kind", "max"}}), x + x);
+  EXPECT_EQ(ops::get("named_test_add").attributes[1].type, "sum|max");
+  EXPECT_THAT(message_of<Error>([] { ops::define("exp(data)", nullptr); }), HasSubstr("already"));
+  EXPECT_THAT(message_of<Error>([] { ops::alias("exp", "log"); }), HasSubstr("already"));
+}
+
+TEST(NamedCall, RefusesMalformedSignatures) {
+  for (const char* signature :
+       {"f", "f(", "(x)", "f(x y)", "f(x, x)", "f(a: int, x)", "f(a: whole)", "f(a: int = 1.5)",
+        "f(a: raise|clip = fold)", "f(x = 1)", "f(x = none, y)", "f(x, *y)", "f(x) 2", "f(x) -> 0"})
+    EXPECT_THAT(message_of<ValueError>([&] { ops::define(signature, nullptr); }),
+                StartsWith(std::string("ops::define: signature \"") + signature + "\": expected"));
+}
+
+}  // namespace
+}  // namespace locus::test
