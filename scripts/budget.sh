@@ -236,12 +236,12 @@ done < <(sources 'core/*.cc' 'devices/*.cc' 'ops/*.cc' 'nn/*.cc' | xargs grep -h
 if [ -x "$folder/list_ops" ]; then
   if [ $fix = yes ]; then
     table=$(mktemp)
-    "$folder/list_ops" | sed '/^$/,$d' > "$table"
+    "$folder/list_ops" --markdown | sed '/^$/,$d' > "$table"
     sed -i -e "/^<!-- list_ops -->\$/r $table" -e '/^<!-- list_ops -->$/,/^$/ {/^|/d}' ops/README.md
     rm "$table"
   fi
   marked=$(sed -n '/^<!-- list_ops -->$/,/^$/ {/^|/p}' ops/README.md)
-  hits=$(diff <(echo "$marked") <("$folder/list_ops" | sed '/^$/,$d') || true)
+  hits=$(diff <(echo "$marked") <("$folder/list_ops" --markdown | sed '/^$/,$d') || true)
   [ -z "$hits" ] || breach "the table of ops in ops/README.md is not what $folder/list_ops prints:"$'\n'"$hits"
 else
   say "no list_ops in $folder: the table of ops not checked"
