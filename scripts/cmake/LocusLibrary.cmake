@@ -1,6 +1,7 @@
 # locus::locus. A new op family is picked up by its file names:
 #   ops/<family>.h                 what users call
 #   ops/<family>/<stem>.cc         inference, gradient, register_<family>()
+#   ops/<family>/<stem>_names.cc   names of its functions (ops/named.h), register_<stem>_names()
 #   ops/<family>/<stem>_kernel.h   what both kinds of kernels share: attributes, formulas, the list
 #   ops/<family>/<stem>_cpu.cc     CPU kernels, compiled once per instruction set
 #   ops/<family>/<stem>.cu         CUDA kernels
