@@ -143,7 +143,7 @@ struct Info {
   std::vector<std::string> aliases;
   std::vector<AttributeInfo> attributes;
   // The ops of the registry (core/op.h) that the function runs, first the one that reads the data.
-  // Casts and copies of strided data may come in addition.
+  // Casts and copies of strided data may come in addition. Empty: none, or not known.
   std::vector<std::string> made_of;
   // The types of devices with kernels, and their dtypes, of the first op. Functions may cast other
   // dtypes to these.

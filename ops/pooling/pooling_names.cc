@@ -13,14 +13,14 @@ void register_pooling_names() {
                         "(data, pool_size: ints, strides: ints = 0, padding: ints = 0, "
                         "ceil_mode: bool = false, count_include_pad: bool = true, "
                         "layout: text = none)"),
-                [function](const ops::Arguments& a) {
-                  return function(a.tensor(0), a["pool_size"],
-                                  {.strides = a["strides"],
-                                   .padding = a["padding"],
-                                   .ceil_mode = a["ceil_mode"],
-                                   .count_include_pad = a["count_include_pad"],
-                                   .layout = a["layout"]},
-                                  Caller::here());
+                [f = function](const ops::Arguments& a) {
+                  return f(a.tensor(0), a["pool_size"],
+                           {.strides = a["strides"],
+                            .padding = a["padding"],
+                            .ceil_mode = a["ceil_mode"],
+                            .count_include_pad = a["count_include_pad"],
+                            .layout = a["layout"]},
+                           Caller::here());
                 });
   ops::define("global_max_pool(data, layout: text = none)", [](const ops::Arguments& a) {
     return global_max_pool(a.tensor(0), a["layout"]);

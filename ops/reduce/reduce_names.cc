@@ -24,10 +24,9 @@ void register_reduce_names() {
   for (const auto& [name, function] : kAll)
     ops::define(
         text_of(name, "(data, axis: ints = none, keepdims: bool = false, out: tensor = none)"),
-        [function](const ops::Arguments& a) {
-          return function(a.tensor(0),
-                          {.axis = a["axis"], .keepdims = a["keepdims"], .out = a["out"]},
-                          Caller::here());
+        [f = function](const ops::Arguments& a) {
+          return f(a.tensor(0), {.axis = a["axis"], .keepdims = a["keepdims"], .out = a["out"]},
+                   Caller::here());
         });
 
   using Spread = Tensor (*)(const Tensor&, const VarOptions&, Caller);
@@ -36,8 +35,8 @@ void register_reduce_names() {
         text_of(name,
                 "(data, axis: ints = none, ddof: float = 0, keepdims: bool = false, "
                 "out: tensor = none)"),
-        [function](const ops::Arguments& a) {
-          return function(
+        [f = function](const ops::Arguments& a) {
+          return f(
               a.tensor(0),
               {.axis = a["axis"], .ddof = a["ddof"], .keepdims = a["keepdims"], .out = a["out"]},
               Caller::here());

@@ -33,7 +33,7 @@ TEST(NamedCall, ConvertsToATensorOrTensors) {
   const Tensors parts = invoke("split", {x}, {{"num_outputs", 3}});
   EXPECT_EQ(parts.size(), 3u);
   EXPECT_THAT(message_of<Error>([&] {
-                Tensor(invoke("split", {x}, {{"num_outputs", 3}}));
+                static_cast<void>(Tensor(invoke("split", {x}, {{"num_outputs", 3}})));
               }),
               HasSubstr("3 results"));
 }
