@@ -13,70 +13,16 @@
 
 namespace locus {
 
-namespace detail {
-
-void throw_out_of_bounds(const char* op, int64_t index, DType d, int axis, int64_t size) {
-  const std::string text = is_exact(index, d) ? std::to_string(index)
-                           : index == kNaN    ? "nan"
-                                              : "past 64 bits";
-  throw IndexError(op, ": index ", text, " is out of bounds for axis ", axis, " with size ", size,
-                   "; expected ", -size, " to ", size - 1);
-}
-
-Tensor integer_ids(const char* op, const Tensor& ids) {
-  if (is_id_dtype(ids.dtype())) return ids;
-  if (ids.dtype() == bool_)
-    throw DTypeError(op, ": ids ", describe(ids), ": expected integers; write x[mask] for a mask");
-  return cast(ids, f32);
-}
-
-Meta taken(const Meta& data, const Meta& ids, const TakeAttrs& a) {
-  Meta m = data;
-  for (int k = a.n_axes; k-- > 0;) m = without_axis(m, a.axes[k]);
-  if (m.rank + ids.rank > kMaxRank)
-    throw ShapeError("expected a result of at most 8 axes, got ", m.rank + ids.rank);
-  for (int i = 0; i < ids.rank; ++i) m = with_axis(m, a.at + i, ids.shape[i]);
-  return m;
-}
-
-}  // namespace detail
-
 namespace {
 
+using detail::check_ids;
+using detail::expect_shape;
+using detail::kIdDTypes;
 using detail::taken;
-
-const char kIdDTypes[] = "expected ids of one dtype: i64, i32, u8, i8, f64 or f32";
-
-void check_ids(std::span<const Meta> ids, const Meta& data, const TakeAttrs& a) {
-  if (static_cast<int>(ids.size()) != a.n_axes)
-    throw ShapeError("expected ", a.n_axes, " index tensors, got ", ids.size());
-  for (const Meta& m : ids) {
-    if (!is_id_dtype(m.dtype) || m.dtype != ids[0].dtype) throw DTypeError(kIdDTypes);
-    if (Shape(m) != Shape(ids[0])) throw ShapeError("expected ids of equal shapes");
-  }
-  for (int k = 0; k < a.n_axes; ++k) {
-    if (a.axes[k] >= data.rank)
-      throw ShapeError("expected data with more than ", a.axes[k], " axes");
-    if (data.shape[a.axes[k]] == 0 && ids[0].size() > 0)
-      throw IndexError("cannot take from axis ", a.axes[k], " of length 0; expected no ids");
-  }
-}
-
-void expect_shape(const Meta& m, const char* what, const Shape& wanted) {
-  if (Shape(m) != wanted) throw ShapeError("expected ", what, " of shape ", wanted);
-}
 
 DType take_infer(std::span<const Meta> in, const TakeAttrs& a, std::span<Meta> out) {
   check_ids(in.subspan(1), in[0], a);
   out[0] = taken(in[0], in[1], a);
-  return in[0].dtype;
-}
-
-DType put_infer(std::span<const Meta> in, const TakeAttrs& a, std::span<Meta> out) {
-  check_ids(in.subspan(2), in[0], a);
-  expect_shape(in[1], "values", Shape(taken(in[0], in[2], a)));
-  if (in[1].dtype != in[0].dtype) throw DTypeError("expected values of the target's dtype");
-  out[0] = in[0];
   return in[0].dtype;
 }
 
@@ -98,15 +44,11 @@ Tensors by_ids(const OpRef<A>& op, const Tensor& first, const Saved& saved, cons
   return grads;
 }
 
-// Adds dout to zeros of data's shape. 16-bit gradients are summed in f32.
+// Adds dout to zeros of data's shape.
 Tensors take_gradient(const Saved& saved, std::span<const Tensor> dout) {
   static const OpRef<TakeGradAttrs> op("take_grad");
-  const DType dtype = dout[0].dtype();
-  const TakeGradAttrs a{saved.attrs<TakeAttrs>(), saved.in_meta(0)};
-  if (dtype != f16 && dtype != bf16) return by_ids(op, dout[0], saved, a, saved.place(0));
-  Tensors grads = by_ids(op, cast(dout[0], f32), saved, a);
-  grads[0] = cast(grads[0], dtype);
-  return grads;
+  return by_ids(op, dout[0], saved, TakeGradAttrs{saved.attrs<TakeAttrs>(), saved.in_meta(0)},
+                saved.place(0));
 }
 
 Tensors take_grad_gradient(const Saved& saved, std::span<const Tensor> dout) {
@@ -212,8 +154,13 @@ DType mask_fill_infer(std::span<const Meta> in, const MaskFillAttrs&, std::span<
 
 DType unravel_infer(std::span<const Meta> in, const UnravelAttrs& a, std::span<Meta> out) {
   if (in[0].rank != 1) throw ShapeError("expected a tensor of one axis");
-  out[0] = make_meta(i64, Shape{a.shape.rank, in[0].shape[0]});
+  const int64_t n = in[0].shape[0], axes = a.shape.rank;
+  out[0] = make_meta(i64, a.axes_last ? Shape{n, axes} : Shape{axes, n});
   return in[0].dtype;
+}
+
+Tensor along_ids(Context c) {
+  return array({0, 3, 3, 0, -1, 1, 2, 2, -4, 1, 2, 1}, c).reshape({2, 3, 2});
 }
 
 Samples take_samples(Context c, DType d) {
@@ -223,7 +170,8 @@ Samples take_samples(Context c, DType d) {
                  TakeAttrs{1, {1}, 1}),
           Sample({sample_values(c, d, {7}), array({9, -3, 2}, c)}, TakeAttrs{1, {0}, 0, 1}),
           Sample({sample_values(c, d, {7}), array({9, -3, 2}, c)}, TakeAttrs{1, {0}, 0, 2}),
-          Sample({sample_values(c, d, {3, 4}), rows, columns}, TakeAttrs{2, {0, 1}})};
+          Sample({sample_values(c, d, {3, 4}), rows, columns}, TakeAttrs{2, {0, 1}}),
+          Sample({sample_values(c, d, {2, 4, 2}), along_ids(c)}, TakeAttrs{1, {1}, 0, 0, 1})};
 }
 
 Samples take_grad_samples(Context c, DType d) {
@@ -237,7 +185,9 @@ Samples take_grad_samples(Context c, DType d) {
           Sample({sample_values(c, d, {1, 3}), array({4, 0, 4}, c)},
                  TakeGradAttrs{{1, {1}, 1}, make_meta(d, Shape{1, 5})}),
           Sample({sample_values(c, d, {3}), rows, columns},
-                 TakeGradAttrs{{2, {0, 1}}, make_meta(d, Shape{3, 4})})};
+                 TakeGradAttrs{{2, {0, 1}}, make_meta(d, Shape{3, 4})}),
+          Sample({sample_values(c, d, {2, 3, 2}), along_ids(c)},
+                 TakeGradAttrs{{1, {1}, 0, 0, 1}, make_meta(d, Shape{2, 4, 2})})};
 }
 
 // Distinct places: of two values for one place, either may stay.
@@ -250,7 +200,9 @@ Samples put_samples(Context c, DType d) {
       Sample({v({2, 4}, 0), v({2, 3}, 1), array({3, 0, -2}, {c, i32})}, TakeAttrs{1, {1}, 1}),
       Sample({v({5}, 0), v({3}, 1), array({9, -4, 2}, c)}, TakeAttrs{1, {0}, 0, 1}),
       Sample({v({5}, 0), v({3}, 1), array({8, -5, 1}, c)}, TakeAttrs{1, {0}, 0, 2}),
-      Sample({v({3, 4}, 0), v({2}, 1), array({1, 2}, c), array({3, 3}, c)}, TakeAttrs{2, {0, 1}})};
+      Sample({v({3, 4}, 0), v({2}, 1), array({1, 2}, c), array({3, 3}, c)}, TakeAttrs{2, {0, 1}}),
+      Sample({v({2, 3}, 0), v({2, 2}, 1), array({{2, 0}, {1, -1}}, c)},
+             TakeAttrs{1, {1}, 0, 0, 1})};
 }
 
 Samples pick_samples(Context c, DType d) {
@@ -320,7 +272,8 @@ Samples mask_fill_samples(Context c, DType d) {
 
 Samples unravel_samples(Context c, DType) {
   return {Sample({array({0, 7, 23, 11}, c)}, UnravelAttrs{make_meta(i64, Shape{2, 3, 4})}),
-          Sample({array({9, 4}, c)}, UnravelAttrs{make_meta(i64, Shape{2, 5})})};
+          Sample({array({9, 4}, c)}, UnravelAttrs{make_meta(i64, Shape{2, 5})}),
+          Sample({array({9, 4, 5}, c)}, UnravelAttrs{make_meta(i64, Shape{2, 5}), 1})};
 }
 
 }  // namespace
@@ -340,7 +293,7 @@ void register_index() {
       .samples<&take_grad_samples>();
   OpDef<TakeAttrs>("put", {"target", "values", "ids"})
       .inputs(3, Op::kAny)
-      .infer<&put_infer>()
+      .infer<&detail::put_infer>()
       .layout(Layout::rows)
       .in_place()
       .no_gradient("writes in place")

@@ -1,6 +1,7 @@
 #include <cuda_runtime.h>
 
 #include <locus/ops/index/index_fault.h>
+#include <locus/ops/index/index_kernel.h>
 #include <locus/ops/kernel/launch.h>
 
 namespace locus::cuda {
@@ -38,7 +39,7 @@ __global__ void __launch_bounds__(kBlock)
   const int64_t id = static_cast<const I*>(p.ids[0])[i * p.ids_stride[0][0]];
   const int64_t k = resolve_index(id, p.id_dtype, p.length[0], p.mode);
   if (k < 0) report(fault, {FaultKind::index, id, p.length[0], p.axes[0]});
-  result[i * p.result_stride[0]] = k < 0 ? T{} : data[k * p.step[0]];
+  result[i * p.result_stride[0]] = k < 0 ? T{} : data[i * p.data_stride[0] + k * p.step[0]];
 }
 
 template <bool kPut>
@@ -125,8 +126,13 @@ __global__ void __launch_bounds__(kBlock)
 }
 
 __global__ void __launch_bounds__(kBlock)
-    unravel_places(Meta m, const int64_t* flat, int64_t* out, int64_t n) {
-  for (int64_t i = first_thread(); i < n; i += all_threads()) unravel_one(m, flat, i, n, out);
+    unravel_places(Meta m, const int64_t* flat, int64_t* out, int64_t n, int64_t step,
+                   int64_t axis_step) {
+  for (int64_t i = first_thread(); i < n; i += all_threads()) {
+    int64_t at[kMaxRank];
+    unravel_one(m, flat[i], at);
+    for (int axis = 0; axis < m.rank; ++axis) out[i * step + axis * axis_step] = at[axis];
+  }
 }
 
 struct Backend {
@@ -166,8 +172,10 @@ struct Backend {
 
   static void unravel_index(const Call& call) {
     const int64_t n = call.in[0].meta.size();
-    launch(call.stream, n, unravel_places, call.attributes<UnravelAttrs>().shape,
-           call.in[0].as<int64_t>(), call.out[0].as<int64_t>(), n);
+    const UnravelAttrs& a = call.attributes<UnravelAttrs>();
+    launch(call.stream, n, unravel_places, a.shape, call.in[0].as<int64_t>(),
+           call.out[0].as<int64_t>(), n, a.axes_last ? int64_t{a.shape.rank} : 1,
+           a.axes_last ? int64_t{1} : n);
   }
 };
 

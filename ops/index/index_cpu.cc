@@ -1,77 +1,29 @@
-#include <locus/core/scratch.h>
-#include <locus/devices/cpu.h>
 #include <locus/ops/index/index_kernel.h>
+#include <locus/ops/index/scatter_cpu.h>
 
 namespace locus::LOCUS_ISA_NAMESPACE {
 namespace {
 
-constexpr int64_t kGrain = 16384;
+constexpr int64_t kGrain = kIndexGrain;
 
-LOCUS_HD int64_t grain_of(int64_t inner) { return inner >= kGrain ? 1 : kGrain / (inner + 1) + 1; }
-
-// Throws for an index out of range. If others see the target, all rows are checked before any
-// write. If the result is new, each row is checked in turn.
-LOCUS_HD void check_row(const char* op, const TakeRow& row, const TakeWalk& p, const TakeAttrs& a) {
-  if (row.bad_axis >= 0)
-    detail::throw_out_of_bounds(op, row.bad, p.id_dtype, a.axes[row.bad_axis],
-                                p.length[row.bad_axis]);
-}
-void check_rows(const char* op, const TakeWalk& p, const TakeAttrs& a) {
-  parallel_ranges(p.index_rows(), kGrain, [&](int64_t begin, int64_t end) {
-    for (; begin < end; ++begin) check_row(op, take_row(p, begin), p, a);
-  });
-}
-
-// move(data, result, stride of data, stride of result, n) for every run of every row.
-template <class F>
-LOCUS_HD void for_each_run(const char* op, const TakeWalk& p, const TakeAttrs& a, int64_t begin,
-                           int64_t end, const F& move) {
-  const int last = p.inner.rank - 1;
-  const int64_t run = p.inner.shape[last];
-  const int64_t sd = p.inner.stride[0][last], sr = p.inner.stride[1][last];
-  for (; begin < end; ++begin) {
-    const TakeRow row = take_row(p, begin);
-    check_row(op, row, p, a);
-    for (int64_t q = 0; q < p.inner.size; q += run) {
-      int64_t at[2] = {row.data, row.result};
-      if (q > 0) p.inner.locate(q, at, p.inner.rank);
-      move(at[0], at[1], sd, sr, run);
-    }
-  }
-}
-
-// Single elements by one index tensor: the most frequent take. A few places are computed and
-// prefetched before the first read, so that reads overlap.
-template <class T, class I>
+// Single elements: the most frequent take. A few places are computed and prefetched before the
+// first read, so that reads overlap.
+template <class T>
 void take_elements(const TakeWalk& p, const TakeAttrs& a, const T* data, T* result) {
-  constexpr int64_t kAhead = 64;
-  const I* ids = static_cast<const I*>(p.ids[0]);
-  const int64_t n = p.length[0], step = p.step[0], id_stride = p.ids_stride[0][0];
-  const int64_t stride = p.result_stride[0];
   parallel_ranges(p.rows, kGrain, [&](int64_t begin, int64_t end) {
-    int64_t place[kAhead];
-    for (; begin < end; begin += kAhead) {
-      const int64_t m = end - begin < kAhead ? end - begin : kAhead;
-      bool good = true;
-      for (int64_t k = 0; k < m; ++k) {
-        const int64_t id = ids[(begin + k) * id_stride], valid = id < 0 ? id + n : id;
-        const bool in_range = static_cast<uint64_t>(valid) < static_cast<uint64_t>(n);
-        good &= in_range;
-        place[k] = in_range ? valid * step : 0;
-      }
-      for (int64_t k = 0; !good && k < m; ++k) check_row("take", take_row(p, begin + k), p, a);
+    int64_t place[kPlaces];
+    for (; begin < end; begin += kPlaces) {
+      const int64_t m = end - begin < kPlaces ? end - begin : kPlaces;
+      find_places("take", p, a, begin, m, place);
       for (int64_t k = 0; k < m; ++k) __builtin_prefetch(data + place[k]);
-      for (int64_t k = 0; k < m; ++k) result[(begin + k) * stride] = data[place[k]];
+      for (int64_t k = 0; k < m; ++k) result[begin + k] = data[place[k]];
     }
   });
 }
 
 template <class T>
 void take_sized(const TakeWalk& p, const TakeAttrs& a, const T* data, T* result) {
-  if (p.rank == 1 && p.first_id == 0 && p.n_ids == 1 && p.inner.size == 1 && p.mode == 0) {
-    if (p.id_dtype == i64) return take_elements<T, int64_t>(p, a, data, result);
-    if (p.id_dtype == i32) return take_elements<T, int32_t>(p, a, data, result);
-  }
+  if (is_elements(p)) return take_elements(p, a, data, result);
   parallel_ranges(p.rows, grain_of(p.inner.size), [&](int64_t begin, int64_t end) {
     for_each_run("take", p, a, begin, end,
                  [&](int64_t d, int64_t r, int64_t sd, int64_t sr, int64_t n) {
@@ -90,27 +42,6 @@ void put_sized(const TakeWalk& p, const TakeAttrs& a, T* data, const T* values) 
                [&](int64_t d, int64_t r, int64_t sd, int64_t sr, int64_t n) {
                  for (int64_t k = 0; k < n; ++k) data[d + k * sd] = values[r + k * sr];
                });
-}
-
-struct IndexedRow {
-  uint64_t place;  // offset in data of an index row
-  int64_t row;
-};
-
-// Sorts by place, then row. `other` has the length of `a`. Returns the array that holds the result.
-IndexedRow* sort_by_place(IndexedRow* a, IndexedRow* other, int64_t n, uint64_t places) {
-  constexpr int kBits = 11;
-  for (int shift = 0; shift < 64 && places >> shift != 0; shift += kBits) {
-    int64_t begin[(1 << kBits) + 1] = {};
-    const auto digit = [&](const IndexedRow& e) { return e.place >> shift & ((1 << kBits) - 1); };
-    for (int64_t i = 0; i < n; ++i) ++begin[digit(a[i]) + 1];
-    for (int d = 0; d < 1 << kBits; ++d) begin[d + 1] += begin[d];
-    for (int64_t i = 0; i < n; ++i) other[begin[digit(a[i])]++] = a[i];
-    IndexedRow* const sorted = other;
-    other = a;
-    a = sorted;
-  }
-  return a;
 }
 
 // move(offset in data, offset in result) for each picked element.
@@ -210,56 +141,12 @@ struct Backend {
     });
   }
 
-  // One thread adds the rows of a place, in order, in f64.
   template <class T>
   static void take_grad(const Call& call) {
-    const TakeGradAttrs& a = call.attributes<TakeGradAttrs>();
-    Views::fill(call.out[0], 0, call.stream);
-    const TakeWalk p = make_take_walk(call.out[0], call.in[0], call.in + 1, a.take);
-    const int64_t n = p.index_rows();
-    if (p.rows * p.inner.size == 0) return;
-    const Scratch memory(call, static_cast<size_t>(2 * n) * sizeof(IndexedRow));
-    IndexedRow* const unsorted = memory.as<IndexedRow>();
-    parallel_ranges(n, kGrain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const TakeRow row = take_row(p, i);
-        check_row("take_grad", row, p, a.take);
-        unsorted[i] = {static_cast<uint64_t>(row.data), i};
-      }
-    });
-    const IndexedRow* e =
-        sort_by_place(unsorted, unsorted + n, n, static_cast<uint64_t>(call.out[0].meta.size()));
-    T* data = call.out[0].as<T>();
-    const T* dout = call.in[0].as<T>();
-    constexpr int64_t kPiece = 128;  // elements of a row at once
-    const int64_t pieces = (p.inner.size + kPiece - 1) / kPiece, others = p.rows / n * pieces;
-    parallel_ranges(n * others, kGrain / (p.inner.size < kPiece ? p.inner.size : kPiece) + 1,
-                    [&](int64_t begin, int64_t end) {
-                      for (int64_t i = begin; i < end; ++i) {
-                        const int64_t other = i / n, first = i % n, before = other / pieces;
-                        if (first > 0 && e[first - 1].place == e[first].place) continue;
-                        const int64_t q = other % pieces * kPiece;
-                        const int64_t length =
-                            p.inner.size - q < kPiece ? p.inner.size - q : kPiece;
-                        double sum[kPiece] = {};
-                        TakeRow row;
-                        for (int64_t k = first; k < n && e[k].place == e[first].place; ++k) {
-                          row = take_row(p, before * n + e[k].row);
-                          const T* const x = dout + row.result;
-                          for_rows(p.inner.path(1), q, length,
-                                   [&](int64_t at, int64_t from, int64_t m, int64_t stride) {
-                                     for (int64_t c = 0; c < m; ++c)
-                                       sum[from + c] += static_cast<double>(x[at + c * stride]);
-                                   });
-                        }
-                        T* const y = data + row.data;
-                        for_rows(p.inner.path(0), q, length,
-                                 [&](int64_t at, int64_t from, int64_t m, int64_t stride) {
-                                   for (int64_t c = 0; c < m; ++c)
-                                     y[at + c * stride] = static_cast<T>(sum[from + c]);
-                                 });
-                      }
-                    });
+    const View& out = call.out[0];
+    scatter_add<T>("take_grad", call, out, call.in[0], call.in + 1,
+                   call.attributes<TakeGradAttrs>().take,
+                   [&] { Views::fill(out, 0, call.stream); });
   }
 
   static void mask_offsets(const Call& call) {
@@ -307,13 +194,27 @@ struct Backend {
     });
   }
 
+  // Positions mostly ascend: while they stay in one run of the last axis, nothing is divided.
   static void unravel_index(const Call& call) {
-    const Meta& m = call.attributes<UnravelAttrs>().shape;
-    const int64_t n = call.in[0].meta.size();
+    const UnravelAttrs& a = call.attributes<UnravelAttrs>();
+    const int last = a.shape.rank - 1;
+    const int64_t n = call.in[0].meta.size(), length = a.shape.shape[last];
+    const int64_t axis_step = a.axes_last ? 1 : n, step = a.axes_last ? last + 1 : 1;
     const int64_t* flat = call.in[0].as<int64_t>();
     int64_t* out = call.out[0].as<int64_t>();
     parallel_ranges(n, kGrain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) unravel_one(m, flat, i, n, out);
+      int64_t run = 0, at[kMaxRank] = {};
+      for (int64_t i = begin; i < end; ++i) {
+        int64_t in_run = flat[i] - run;
+        if (static_cast<uint64_t>(in_run) >= static_cast<uint64_t>(length)) {
+          unravel_one(a.shape, flat[i], at);
+          in_run = at[last];
+          run = flat[i] - in_run;
+        }
+        int64_t* const to = out + i * step;
+        for (int axis = 0; axis < last; ++axis) to[axis * axis_step] = at[axis];
+        to[last * axis_step] = in_run;
+      }
     });
   }
 

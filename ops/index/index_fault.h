@@ -2,7 +2,7 @@
 #pragma once
 
 #include <locus/devices/cuda/signals.h>
-#include <locus/ops/index/index_kernel.h>
+#include <locus/ops/index/take_walk.h>
 
 namespace locus::cuda {
 

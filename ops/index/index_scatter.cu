@@ -1,52 +1,11 @@
 // take's gradient and mask positions: ops that sort or scan.
-#include <cuda_runtime.h>
-#include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_scan.cuh>
 
-#include <locus/core/scratch.h>
-#include <locus/devices/cuda/check.h>
-#include <locus/ops/index/index_fault.h>
-#include <locus/ops/kernel/launch.h>
+#include <locus/ops/index/index_kernel.h>
+#include <locus/ops/index/scatter_cuda.h>
 
 namespace locus::cuda {
 namespace {
-
-// The offset, in the result, of each index; `none` if out of range.
-__global__ void __launch_bounds__(kBlock)
-    find_places(TakeWalk p, int64_t n, uint64_t none, uint64_t* key, uint32_t* value,
-                Fault* fault) {
-  for (int64_t i = first_thread(); i < n; i += all_threads()) {
-    const TakeRow row = take_row(p, i);
-    if (row.bad_axis >= 0) report(fault, bad_index(p, row));
-    key[i] = row.bad_axis >= 0 ? none : static_cast<uint64_t>(row.data);
-    value[i] = static_cast<uint32_t>(i);
-  }
-}
-
-// After a stable sort, equal places are adjacent, in the order of the indices. The thread at the
-// first one adds all in f64, in this order.
-template <class T>
-__global__ void __launch_bounds__(kBlock)
-    add_places(TakeWalk p, int64_t n, int64_t others, uint64_t none, const uint64_t* key,
-               const uint32_t* value, const T* dout, T* data) {
-  const int64_t total = n * others;
-  for (int64_t i = first_thread(); i < total; i += all_threads()) {
-    const int64_t first = i / others, other = i % others;
-    const uint64_t place = key[first];
-    if (place == none || (first > 0 && key[first - 1] == place)) continue;
-    const int64_t before = other / p.inner.size, q = other % p.inner.size;
-    int64_t at[2] = {};
-    p.inner.locate(q, at, p.inner.rank);
-    double sum = 0;
-    int64_t to = 0;
-    for (int64_t k = first; k < n && key[k] == place; ++k) {
-      const TakeRow row = take_row(p, before * n + value[k]);
-      to = row.data + at[0];
-      sum += static_cast<double>(dout[row.result + at[1]]);
-    }
-    data[to] = static_cast<T>(sum);
-  }
-}
 
 // 1 for each byte that is not 0.
 __device__ __forceinline__ uint32_t ones(uint32_t bytes) { return __vsetne4(bytes, 0); }
@@ -162,39 +121,12 @@ void walk_mask(const Call& call, const View& mask, const View& offsets, F value)
         mask.as<uint8_t>(), n, offsets.as<int64_t>(), call.out[0].as<T>(), value);
 }
 
-int64_t padded(int64_t bytes) { return (bytes + 255) / 256 * 256; }
-
 struct Backend {
   template <class T>
   static void take_grad(const Call& call) {
-    const TakeGradAttrs& a = call.attributes<TakeGradAttrs>();
     Views::fill(call.out[0], 0, call.stream);
-    const TakeWalk p = make_take_walk(call.out[0], call.in[0], call.in + 1, a.take);
-    if (p.rows * p.inner.size == 0) return;
-    const int64_t n = p.index_rows();
-    const int64_t others = p.rows / n * p.inner.size;
-    const uint64_t none = static_cast<uint64_t>(call.out[0].meta.size());
-    int bits = 1;
-    while (bits < 64 && none >> bits) ++bits;
-
-    size_t temporary = 0;
-    LOCUS_CUDA(cub::DeviceRadixSort::SortPairs(
-        nullptr, temporary, static_cast<const uint64_t*>(nullptr), static_cast<uint64_t*>(nullptr),
-        static_cast<const uint32_t*>(nullptr), static_cast<uint32_t*>(nullptr), n, 0, bits,
-        stream(call)));
-    const int64_t keys = padded(n * 8), values = padded(n * 4);
-    const Scratch scratch(call, static_cast<size_t>(2 * keys + 2 * values) + temporary);
-    char* memory = scratch.as<char>();
-    uint64_t* key = reinterpret_cast<uint64_t*>(memory);
-    uint64_t* sorted_key = reinterpret_cast<uint64_t*>(memory + keys);
-    uint32_t* value = reinterpret_cast<uint32_t*>(memory + 2 * keys);
-    uint32_t* sorted_value = reinterpret_cast<uint32_t*>(memory + 2 * keys + values);
-    launch(call.stream, n, find_places, p, n, none, key, value, fault(call));
-    LOCUS_CUDA(cub::DeviceRadixSort::SortPairs(memory + 2 * keys + 2 * values, temporary, key,
-                                               sorted_key, value, sorted_value, n, 0, bits,
-                                               stream(call)));
-    launch(call.stream, n * others, add_places<T>, p, n, others, none, sorted_key, sorted_value,
-           call.in[0].as<T>(), call.out[0].as<T>());
+    scatter<T, true>(call, call.out[0], call.in[0], call.in + 1,
+                     call.attributes<TakeGradAttrs>().take);
   }
 
   static void mask_offsets(const Call& call) {

@@ -11,6 +11,7 @@
 #include <locus/ops/copy.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/index.h>
+#include <locus/ops/index/counted.h>
 #include <locus/ops/index/index_parts.h>
 #include <locus/ops/view.h>
 
@@ -29,32 +30,6 @@ struct SelectionAccess {
 };
 
 namespace {
-
-// A counted mask. Waits for the number of ones, which shapes the result.
-struct MaskCount {
-  Tensor mask, offsets;
-  MaskAttrs attrs;
-
-  MaskCount(const Tensor& m, Caller from) : mask(m) {
-    static const OpRef<> op("mask_offsets");
-    offsets = invoke(op, {mask});
-    attrs.count = offsets[-1].item<int64_t>(from);
-  }
-  Tensor positions() const {
-    static const OpRef<MaskAttrs> op("mask_indices");
-    return invoke(op, {mask, offsets}, attrs);
-  }
-  Tensor select(const Tensor& x) const {
-    static const OpRef<MaskAttrs> op("mask_select");
-    return invoke(op, {x, mask, offsets}, attrs);
-  }
-};
-
-// (axes, positions) of flat positions in a shape.
-Tensor unravel(const Tensor& flat, const Shape& shape) {
-  static const OpRef<UnravelAttrs> op("unravel_index");
-  return invoke(op, {flat}, UnravelAttrs{make_meta(i64, shape)});
-}
 
 void check_mask(const Tensor& base, int axis, const Tensor& mask) {
   const Shape s = base.shape(), m = mask.shape();
@@ -95,7 +70,7 @@ SelectionTake resolve(const SelectionAccess& s) {
       add(detail::integer_ids("index", ids));
     } else {
       check_mask(r.base, axis, ids);
-      const Tensor flat = MaskCount(ids, s.from).positions();
+      const Tensor flat = detail::CountedMask(ids, s.from).positions();
       const int n = ids.ndim();
       if (n == 0) r.base = expand_dims(r.base, axis);  // an axis of length 1, taken or not
       if (n <= 1) {
@@ -107,7 +82,7 @@ SelectionTake resolve(const SelectionAccess& s) {
         r.base = detail::reshape_exact(r.base, Shape(merged));
         add(flat);
       } else {
-        const Tensor parts = unravel(flat, ids.shape());
+        const Tensor parts = detail::unravel(flat, ids.shape());
         for (int i = 0; i < n; ++i) add(parts[i]);
       }
     }
@@ -260,7 +235,7 @@ Tensor Selection::gather() const try {
   const UserLine user_line(from_);
   static const OpRef<TakeAttrs> op("take");
   if (ids_.size() == 1 && ids_[0].dtype() == bool_ && ids_[0].shape() == base_.shape())
-    return MaskCount(ids_[0], from_).select(base_);
+    return detail::CountedMask(ids_[0], from_).select(base_);
   const SelectionTake r = resolve(*this);
   return invoke(op, r.refs({r.base}), r.attrs);
 } catch (const Error&) {
@@ -356,9 +331,8 @@ Tensor one_hot(const Tensor& ids, int64_t depth, const OneHotOptions& options, C
 Tensors nonzero(const Tensor& x, Caller from) try {
   const UserLine user_line(from);
   detail::expect_tensor("nonzero", x);
-  const Tensor mask = x.dtype() == bool_ ? x : cast(x, bool_);
   const Shape shape = x.ndim() == 0 ? Shape{1} : x.shape();
-  const Tensor parts = unravel(MaskCount(mask, from).positions(), shape);
+  const Tensor parts = detail::unravel(detail::CountedMask(x, from).positions(), shape);
   Tensors out;
   for (int i = 0; i < shape.rank(); ++i) out.push_back(parts[i]);
   return out;

@@ -14,6 +14,7 @@ int64_t resolved(Real index, int64_t n, int mode) {
 
 std::vector<int64_t> taken_shape(const std::vector<int64_t>& data, const std::vector<int64_t>& ids,
                                  const TakeAttrs& a) {
+  if (a.along) return ids;
   std::vector<int64_t> shape;
   for (int i = 0; i < static_cast<int>(data.size()); ++i) {
     bool indexed = false;
@@ -28,6 +29,13 @@ std::vector<int64_t> taken_shape(const std::vector<int64_t>& data, const std::ve
 void each_taken(const std::vector<int64_t>& data, const Arrays& ids, const TakeAttrs& a,
                 const std::function<void(const Place&, const Place&)>& f) {
   const auto rank = static_cast<size_t>(ids[0].rank());
+  if (a.along)
+    return each_place(ids[0].shape, [&](const Place& p) {
+      const auto axis = static_cast<size_t>(a.axes[0]);
+      Place from = p;
+      from[axis] = resolved(ids[0].at(p), data[axis], a.mode);
+      f(p, from);
+    });
   each_place(taken_shape(data, ids[0].shape, a), [&](const Place& p) {
     const Place id(p.begin() + a.at, p.begin() + a.at + static_cast<int64_t>(rank));
     Place rest = p;
@@ -44,6 +52,12 @@ void each_taken(const std::vector<int64_t>& data, const Arrays& ids, const TakeA
   });
 }
 Arrays from(const Arrays& in, int64_t first) { return {in.begin() + first, in.end()}; }
+
+Array wrapped(Array sums) {
+  if (!is_floating(sums.dtype))
+    for (Real& v : sums.values) v = held(v, sums.dtype);
+  return sums;
+}
 
 // The place in the data of each element that pick takes.
 std::vector<Place> picked(const std::vector<int64_t>& data, const Array& ids, const PickAttrs& a) {
@@ -89,7 +103,7 @@ const References kIndex{{
                                           [&](const Place& to, const Place& of) {
                                             y.at(of) += in[0].at(to);
                                           });
-                               return {y};
+                               return {wrapped(y)};
                              }),
     reference<TakeAttrs>("put",
                          [](const Arrays& in, const TakeAttrs& a) -> Arrays {
@@ -163,20 +177,23 @@ const References kIndex{{
                                for (size_t at : ones(in[1])) y.values[at] = real(a.value);
                                return {y};
                              }),
-    reference<UnravelAttrs>("unravel_index",
-                            [](const Arrays& in, const UnravelAttrs& a) -> Arrays {
-                              const std::vector<int64_t> shape = lengths_of(a.shape);
-                              Array y({length(shape.size()), in[0].size()}, i64);
-                              int64_t n = 0;
-                              each_place(shape, [&](const Place& p) {
-                                for (int64_t i = 0; i < in[0].size(); ++i)
-                                  if (in[0].at({i}) == static_cast<Real>(n))
-                                    for (size_t k = 0; k < p.size(); ++k)
-                                      y.at({length(k), i}) = static_cast<Real>(p[k]);
-                                ++n;
-                              });
-                              return {y};
-                            }),
+    reference<UnravelAttrs>(
+        "unravel_index",
+        [](const Arrays& in, const UnravelAttrs& a) -> Arrays {
+          const std::vector<int64_t> shape = lengths_of(a.shape);
+          const auto rank = length(shape.size());
+          Array y(a.axes_last ? Place{in[0].size(), rank} : Place{rank, in[0].size()}, i64);
+          int64_t n = 0;
+          each_place(shape, [&](const Place& p) {
+            for (int64_t i = 0; i < in[0].size(); ++i)
+              if (in[0].at({i}) == static_cast<Real>(n))
+                for (size_t k = 0; k < p.size(); ++k)
+                  y.at(a.axes_last ? Place{i, length(k)} : Place{length(k), i}) =
+                      static_cast<Real>(p[k]);
+            ++n;
+          });
+          return {y};
+        }),
 }};
 
 }  // namespace

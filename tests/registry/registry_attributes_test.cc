@@ -140,8 +140,8 @@ Known known() {
       all, {"window", "stride", "padding", "size", "result", "channels_last", "ceil_mode",
             "count_include_pad", "adaptive"});
   using Take = TakeAttrs;
-  add<Take, 0, &Take::n_axes, &Take::axes, &Take::at, &Take::mode>(
-      all, {"n_axes", "axes", "at", "mode"});
+  add<Take, 0, &Take::n_axes, &Take::axes, &Take::at, &Take::mode, &Take::along>(
+      all, {"n_axes", "axes", "at", "mode", "along"});
   add<TakeGradAttrs, 0, &TakeGradAttrs::take, &TakeGradAttrs::data>(all, {"take", "data"});
   using Pick = PickAttrs;
   add<Pick, 0, &Pick::axis, &Pick::mode, &Pick::keepdims, &Pick::length>(
@@ -150,7 +150,7 @@ Known known() {
   add<Hot, 0, &Hot::depth, &Hot::on, &Hot::off, &Hot::dtype>(all, {"depth", "on", "off", "dtype"});
   add<MaskAttrs, 0, &MaskAttrs::count>(all, {"count"});
   add<MaskFillAttrs, 0, &MaskFillAttrs::value>(all, {"value"});
-  add<UnravelAttrs, 0, &UnravelAttrs::shape>(all, {"shape"});
+  add<UnravelAttrs, 0, &UnravelAttrs::shape, &UnravelAttrs::axes_last>(all, {"shape", "axes_last"});
   add<ShapeAttrs, 0, &ShapeAttrs::target>(all, {"target"});
   add<TransposeAttrs, 0, &TransposeAttrs::axes>(all, {"axes"});
   using Sliced = SliceAttrs;
