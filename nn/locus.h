@@ -61,6 +61,7 @@
 #include <locus/ops/dense.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/fuse.h>
+#include <locus/ops/gather.h>
 #include <locus/ops/index.h>
 #include <locus/ops/join.h>
 #include <locus/ops/kernels.h>

@@ -113,6 +113,22 @@ const References kIndex{{
                                [&](const Place& to, const Place& of) { y.at(of) = in[1].at(to); });
                            return {y};
                          }),
+    reference<TakeAttrs>("index_put",
+                         [](const Arrays& in, const TakeAttrs& a) -> Arrays {
+                           Array y = in[0];
+                           each_taken(
+                               y.shape, from(in, 2), a,
+                               [&](const Place& to, const Place& of) { y.at(of) = in[1].at(to); });
+                           return {y};
+                         }),
+    reference<TakeAttrs>("index_add",
+                         [](const Arrays& in, const TakeAttrs& a) -> Arrays {
+                           Array y = in[0];
+                           each_taken(
+                               y.shape, from(in, 2), a,
+                               [&](const Place& to, const Place& of) { y.at(of) += in[1].at(to); });
+                           return {wrapped(y)};
+                         }),
     reference<PickAttrs>("pick",
                          [](const Arrays& in, const PickAttrs& a) -> Arrays {
                            Array y(without(in[0].shape, a), in[0].dtype);

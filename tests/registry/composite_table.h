@@ -4,9 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
-#include <optional>
-#include <ostream>
 #include <vector>
 
 #include <locus/ops/activation.h>
@@ -20,59 +17,13 @@
 #include <locus/ops/random.h>
 #include <locus/ops/reduce.h>
 #include <locus/ops/view.h>
+#include "tests/registry/composite_gather.h"
 
 namespace locus::test {
 
-using Indices = std::vector<int64_t>;
-
-// Doubles in row-major order.
-struct Host {
-  Shape shape;
-  std::vector<double> numbers;
-
-  double at(const Indices& i) const {
-    int64_t flat = 0;
-    for (int axis = 0; axis < shape.rank(); ++axis)
-      flat = flat * shape[axis] + i[static_cast<size_t>(axis)];
-    return numbers[static_cast<size_t>(flat)];
-  }
-};
-
-inline Host host(const Shape& shape, const std::function<double(const Indices&)>& f) {
-  Host out{shape, {}};
-  Indices i(static_cast<size_t>(shape.rank()));
-  for (int64_t n = shape.size(); n > 0; --n) {
-    out.numbers.push_back(f(i));
-    for (int axis = shape.rank() - 1; axis >= 0; --axis)
-      if (++i[static_cast<size_t>(axis)] < shape[axis])
-        break;
-      else
-        i[static_cast<size_t>(axis)] = 0;
-  }
-  return out;
-}
-
-using Hosts = std::vector<Host>;
-
-inline const std::vector<DType> kFloating = {f32, f64, f16, bf16};
-inline const std::vector<DType> kAll = {f32, f64, f16, bf16, i32, i64, i8, u8, bool_};
-
-struct Composite {
-  const char* name;
-  std::vector<Shape> inputs;
-  std::function<Tensors(const Tensors&, TensorOptions)> call;
-  std::function<Hosts(const Hosts&)> formula;
-  std::vector<DType> dtypes = kAll;
-  std::optional<DType> result = {};  // unset: the dtype of the inputs
-  bool view = false;
-  bool in_any_order = false;  // only the order of the result is random
-  double low = -2;            // of the inputs' values
-};
-inline void PrintTo(const Composite& f, std::ostream* os) { *os << f.name; }
-
-inline const std::vector<Composite>& composites() {
+inline std::vector<Composite> listed_composites() {
   using O = TensorOptions;
-  static const std::vector<Composite> all = {
+  return {
       {"tile",
        {{2, 3}},
        [](const Tensors& x, O) -> Tensors {
@@ -327,6 +278,14 @@ inline const std::vector<Composite>& composites() {
        },
        kFloating},
   };
+}
+
+inline const std::vector<Composite>& composites() {
+  static const std::vector<Composite> all = [] {
+    std::vector<Composite> list = listed_composites();
+    for (Composite& f : gather_composites()) list.push_back(std::move(f));
+    return list;
+  }();
   return all;
 }
 

@@ -1,0 +1,32 @@
+#include <locus/ops/gather/gather_kernel.h>
+#include <locus/ops/index/scatter_cpu.h>
+#include <locus/ops/kernel/copy.h>
+
+namespace locus::LOCUS_ISA_NAMESPACE {
+namespace {
+
+// Inputs: x, values, indices.
+struct Backend {
+  static void start(const Call& call) {
+    if (call.out[0].data != call.in[0].data) Views::copy(call.in[0], call.out[0], call.stream);
+  }
+
+  template <class T>
+  static void index_add(const Call& call) {
+    scatter_add<T>("index_add", call, call.out[0], call.in[1], call.in + 2,
+                   call.attributes<TakeAttrs>(), [&] { start(call); });
+  }
+
+  static void index_put(const Call& call) {
+    by_size(size_of(call.out[0].meta.dtype), [&](auto word) {
+      scatter_put<decltype(word)>("index_put", call.out[0], call.in[1], call.in + 2,
+                                  call.attributes<TakeAttrs>(), [&] { start(call); });
+    });
+  }
+};
+
+}  // namespace
+
+extern constinit const KernelList gather = gather_kernels<Backend>();
+
+}  // namespace locus::LOCUS_ISA_NAMESPACE
