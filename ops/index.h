@@ -47,4 +47,13 @@ Tensor one_hot(const Tensor& ids, int64_t depth, const OneHotOptions& options = 
 // The positions of the elements that are not 0, in row-major order. One i64 tensor an axis.
 Tensors nonzero(const Tensor& x, Caller = Caller::here());
 
+// The positions along each axis of a tensor of this shape of the elements that lie at `ids` in
+// row-major order: one i64 tensor an axis, each of ids' shape. An id outside [0, size), negative
+// too, is an IndexError.
+Tensors unravel_index(const Tensor& ids, const Shape& shape, Caller = Caller::here());
+// The inverse: flat positions, i64, from one tensor an axis. The tensors broadcast. By default an
+// index outside [0, n) of its axis, negative too, is an IndexError.
+Tensor ravel_multi_index(const Tensors& ids, const Shape& shape, IndexMode mode = IndexMode::raise,
+                         Caller = Caller::here());
+
 }  // namespace locus

@@ -22,6 +22,9 @@ namespace {
       throw IndexError(op, ": index ", value("nan or past 64 bits"), " is out of bounds for axis ",
                        f.at, " with size ", f.limit, "; expected ", -f.limit, " to ", f.limit - 1,
                        found);
+    case FaultKind::position:
+      throw IndexError(op, ": index ", f.value, " is out of bounds for axis ", f.at, " with size ",
+                       f.limit, "; expected 0 to ", f.limit - 1, found);
     case FaultKind::label:
       throw IndexError(op, ": label ", value("nan, with a fraction or past 64 bits"), " of row ",
                        f.at, " is out of range for ", f.limit,

@@ -17,6 +17,7 @@ unsigned* counters(StreamView s, int n);
 // An error that a kernel finds but cannot throw.
 enum class FaultKind : int {
   index,      // `value` is outside the axis `at`, whose length is `limit`
+  position,   // the same, and negative indices are not allowed
   label,      // `value`, in row `at`, is not one of `limit` classes
   late_peer,  // device `value` of the group did not join within `limit` seconds
 };

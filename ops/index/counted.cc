@@ -2,6 +2,7 @@
 
 #include <locus/core/op.h>
 #include <locus/ops/copy.h>
+#include <locus/ops/index/flat_index_kernel.h>
 
 namespace locus::detail {
 

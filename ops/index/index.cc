@@ -152,13 +152,6 @@ DType mask_fill_infer(std::span<const Meta> in, const MaskFillAttrs&, std::span<
   return in[0].dtype;
 }
 
-DType unravel_infer(std::span<const Meta> in, const UnravelAttrs& a, std::span<Meta> out) {
-  if (in[0].rank != 1) throw ShapeError("expected a tensor of one axis");
-  const int64_t n = in[0].shape[0], axes = a.shape.rank;
-  out[0] = make_meta(i64, a.axes_last ? Shape{n, axes} : Shape{axes, n});
-  return in[0].dtype;
-}
-
 Tensor along_ids(Context c) {
   return array({0, 3, 3, 0, -1, 1, 2, 2, -4, 1, 2, 1}, c).reshape({2, 3, 2});
 }
@@ -270,12 +263,6 @@ Samples mask_fill_samples(Context c, DType d) {
                  MaskFillAttrs{is_floating(d) ? Scalar(.3) : Scalar(0)})};
 }
 
-Samples unravel_samples(Context c, DType) {
-  return {Sample({array({0, 7, 23, 11}, c)}, UnravelAttrs{make_meta(i64, Shape{2, 3, 4})}),
-          Sample({array({9, 4}, c)}, UnravelAttrs{make_meta(i64, Shape{2, 5})}),
-          Sample({array({9, 4, 5}, c)}, UnravelAttrs{make_meta(i64, Shape{2, 5}), 1})};
-}
-
 }  // namespace
 
 void register_index() {
@@ -338,10 +325,6 @@ void register_index() {
       .in_place()
       .no_gradient("writes in place")
       .samples<&mask_fill_samples>();
-  OpDef<UnravelAttrs>("unravel_index", {"flat"})
-      .infer<&unravel_infer>()
-      .no_gradient("its input is an index")
-      .samples<&unravel_samples>();
 }
 
 }  // namespace locus

@@ -125,16 +125,6 @@ __global__ void __launch_bounds__(kBlock)
   }
 }
 
-__global__ void __launch_bounds__(kBlock)
-    unravel_places(Meta m, const int64_t* flat, int64_t* out, int64_t n, int64_t step,
-                   int64_t axis_step) {
-  for (int64_t i = first_thread(); i < n; i += all_threads()) {
-    int64_t at[kMaxRank];
-    unravel_one(m, flat[i], at);
-    for (int axis = 0; axis < m.rank; ++axis) out[i * step + axis * axis_step] = at[axis];
-  }
-}
-
 struct Backend {
   static void take(const Call& call) {
     run_rows<false>(call, call.in[0], call.out[0], call.in + 1);
@@ -168,14 +158,6 @@ struct Backend {
           narrow(w.size) ? mask_fill_places<T, uint32_t> : mask_fill_places<T, uint64_t>;
       launch(call.stream, w.size, kernel, w, mask.as<bool>(), target.as<T>(), static_cast<T>(bits));
     });
-  }
-
-  static void unravel_index(const Call& call) {
-    const int64_t n = call.in[0].meta.size();
-    const UnravelAttrs& a = call.attributes<UnravelAttrs>();
-    launch(call.stream, n, unravel_places, a.shape, call.in[0].as<int64_t>(),
-           call.out[0].as<int64_t>(), n, a.axes_last ? int64_t{a.shape.rank} : 1,
-           a.axes_last ? int64_t{1} : n);
   }
 };
 

@@ -194,30 +194,6 @@ struct Backend {
     });
   }
 
-  // Positions mostly ascend: while they stay in one run of the last axis, nothing is divided.
-  static void unravel_index(const Call& call) {
-    const UnravelAttrs& a = call.attributes<UnravelAttrs>();
-    const int last = a.shape.rank - 1;
-    const int64_t n = call.in[0].meta.size(), length = a.shape.shape[last];
-    const int64_t axis_step = a.axes_last ? 1 : n, step = a.axes_last ? last + 1 : 1;
-    const int64_t* flat = call.in[0].as<int64_t>();
-    int64_t* out = call.out[0].as<int64_t>();
-    parallel_ranges(n, kGrain, [&](int64_t begin, int64_t end) {
-      int64_t run = 0, at[kMaxRank] = {};
-      for (int64_t i = begin; i < end; ++i) {
-        int64_t in_run = flat[i] - run;
-        if (static_cast<uint64_t>(in_run) >= static_cast<uint64_t>(length)) {
-          unravel_one(a.shape, flat[i], at);
-          in_run = at[last];
-          run = flat[i] - in_run;
-        }
-        int64_t* const to = out + i * step;
-        for (int axis = 0; axis < last; ++axis) to[axis * axis_step] = at[axis];
-        to[last * axis_step] = in_run;
-      }
-    });
-  }
-
   // Inputs: target, and a mask of its shape.
   static void mask_fill(const Call& call) {
     const View& target = call.out[0];

@@ -25,23 +25,10 @@ struct MaskFillAttrs {
 struct MaskAttrs {
   int64_t count = 0;  // ones in the mask
 };
-struct UnravelAttrs {
-  Meta shape;
-  uint8_t axes_last = 0;  // the result's shape: 0: (axes, n); 1: (n, axes)
-};
-
 // Masks are counted in tiles of this many elements. mask_offsets holds the ones before each tile,
 // then all ones.
 inline constexpr int64_t kMaskTile = 512;
 LOCUS_HD constexpr int64_t mask_tiles(int64_t n) { return (n + kMaskTile - 1) / kMaskTile; }
-
-// The position of element `flat` of m's shape.
-LOCUS_HD void unravel_one(const Meta& m, int64_t flat, int64_t (&at)[kMaxRank]) {
-  for (int axis = m.rank - 1; axis >= 0; --axis) {
-    at[axis] = axis > 0 ? flat % m.shape[axis] : flat;
-    flat /= m.shape[axis];
-  }
-}
 
 template <class Backend>
 constexpr KernelList index_kernels() {
@@ -52,7 +39,6 @@ constexpr KernelList index_kernels() {
   list.add("pick_grad", kAllDTypes, Backend::pick_grad);
   list.add("one_hot", kAllDTypes, Backend::one_hot);
   list.add("mask_fill", kAllDTypes, Backend::mask_fill);
-  list.add("unravel_index", DTypes<i64>{}, Backend::unravel_index);
   return list;
 }
 

@@ -1,3 +1,4 @@
+#include <locus/ops/index/flat_index_kernel.h>
 #include <locus/ops/index/index_kernel.h>
 #include "tests/references/reference.h"
 
