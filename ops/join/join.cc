@@ -102,18 +102,6 @@ Tensor join(const Op& op, const Tensors& data, int axis, int new_axes) {
   return invoke(op, refs, ConcatAttrs{detail::axis_of(data[0], axis, op.name, new_axes)});
 }
 
-// Repeats x n times along a new axis at `at`, merged with the adjacent `axis`. New memory if
-// elements repeat.
-Tensor repeated(const Tensor& x, int64_t n, int axis, int at) {
-  const Tensor thin = expand_dims(x, at);
-  Meta wide = thin.impl().view.meta, merged = x.impl().view.meta;
-  wide.shape[at] = n;
-  if (__builtin_mul_overflow(merged.shape[axis], n, &merged.shape[axis]))
-    throw ShapeError("repeat: ", describe(x), ": expected a length that 63 bits count, got ", n,
-                     " times axis ", axis);
-  return detail::reshape_exact(broadcast_to(thin, Shape(wide)), Shape(merged));
-}
-
 }  // namespace
 
 Tensor concat(const Tensors& data, const ConcatOptions& options, Caller from) try {
@@ -127,57 +115,6 @@ Tensor stack(const Tensors& data, const StackOptions& options, Caller from) try 
   const UserLine user_line(from);
   static const OpRef<ConcatAttrs> op("stack");
   return join(op, data, options.axis, 1);
-} catch (const Error&) {
-  rethrow_at(from);
-}
-
-Tensors split(const Tensor& x, int64_t sections, const SplitOptions& options, Caller from) try {
-  const UserLine user_line(from);
-  detail::expect_tensor("split", x);
-  const int axis = detail::axis_of(x, options.axis, "split");
-  const int64_t n = x.shape()[axis];
-  if (sections < 1 || n % sections != 0)
-    throw ShapeError("split: ", describe(x), ": axis ", axis, " of length ", n,
-                     " cannot be split into ", sections, " equal parts; expected a divisor");
-  const int64_t length = n / sections;
-  if (options.squeeze_axis && length != 1)
-    throw ShapeError("split: ", describe(x),
-                     ": squeeze_axis: expected pieces of length 1 along axis ", axis, ", got ",
-                     length);
-  Tensors parts;
-  for (int64_t i = 0; i < sections; ++i) {
-    parts.push_back(slice_axis(x, axis, Slice(i * length, (i + 1) * length)));
-    if (options.squeeze_axis) parts.back() = squeeze(parts.back(), axis);
-  }
-  return parts;
-} catch (const Error&) {
-  rethrow_at(from);
-}
-
-Tensor tile(const Tensor& x, const Shape& reps, Caller from) try {
-  const UserLine user_line(from);
-  detail::expect_tensor("tile", x);
-  Tensor t = x;
-  while (t.ndim() < reps.rank()) t = expand_dims(t, 0);
-  const int lead = t.ndim() - reps.rank();
-  for (int i = 0; i < reps.rank(); ++i) {
-    const int64_t n = reps[i];
-    if (n < 0) throw ShapeError("tile: expected repetitions >= 0, got ", reps);
-    if (n == 1) continue;
-    t = repeated(t, n, lead + i, lead + i);
-  }
-  return t.shares_memory_with(x) ? copy(t) : t;
-} catch (const Error&) {
-  rethrow_at(from);
-}
-
-Tensor repeat(const Tensor& x, int64_t n, int axis, Caller from) try {
-  const UserLine user_line(from);
-  detail::expect_tensor("repeat", x);
-  const int at = detail::axis_of(x, axis, "repeat");
-  if (n < 0) throw ShapeError("repeat: expected n >= 0, got ", n);
-  const Tensor t = repeated(x, n, at, at + 1);
-  return t.shares_memory_with(x) ? copy(t) : t;
 } catch (const Error&) {
   rethrow_at(from);
 }

@@ -1,0 +1,184 @@
+// split, tile and repeat.
+#include <algorithm>
+#include <string>
+
+#include <locus/core/base/at_line.h>
+#include <locus/core/memory/storage.h>
+#include <locus/core/observe/memory_events.h>
+#include <locus/core/op.h>
+#include <locus/ops/call_check.h>
+#include <locus/ops/copy.h>
+#include <locus/ops/create.h>
+#include <locus/ops/index.h>
+#include <locus/ops/join.h>
+#include <locus/ops/view.h>
+
+namespace locus {
+
+namespace {
+
+// Repeats x n times along a new axis at `at`, merged with the adjacent `axis`. New memory if
+// elements repeat.
+Tensor repeated(const Tensor& x, int64_t n, int axis, int at) {
+  const Tensor thin = expand_dims(x, at);
+  Meta wide = thin.impl().view.meta, merged = x.impl().view.meta;
+  wide.shape[at] = n;
+  if (__builtin_mul_overflow(merged.shape[axis], n, &merged.shape[axis]))
+    throw ShapeError("repeat: ", describe(x), ": expected a length that 63 bits count, got ", n,
+                     " times axis ", axis);
+  return detail::reshape_exact(broadcast_to(thin, Shape(wide)), Shape(merged));
+}
+
+// x without `axis`, whose length is 1.
+Tensor squeezed(const char* who, const Tensor& x, const Tensor& piece, int axis) {
+  if (piece.shape()[axis] != 1)
+    throw ShapeError(who, ": ", describe(x),
+                     ": squeeze_axis: expected pieces of length 1 along axis ", axis, ", got ",
+                     piece.shape()[axis]);
+  return squeeze(piece, axis);
+}
+
+// The counts, one for each of n elements.
+std::vector<int64_t> checked_counts(const Tensor& x, const Tensor& counts, int64_t n, Caller from) {
+  if (counts.ndim() > 1 || (counts.size() != 1 && counts.size() != n))
+    throw ShapeError("repeat: ", describe(x), ", counts ", describe(counts), ": expected 1 or ", n,
+                     " counts");
+  if (!is_integer(counts.dtype()))
+    throw DTypeError("repeat: counts ", describe(counts), ": expected integers");
+  std::vector<int64_t> all =
+      cast(counts.ndim() == 0 ? counts.reshape({1}) : counts, i64).to_vector<int64_t>(from);
+  for (const int64_t c : all)
+    if (c < 0) throw ValueError("repeat: expected counts >= 0, got ", c);
+  all.resize(static_cast<size_t>(n), all.empty() ? 0 : all[0]);
+  return all;
+}
+
+Tensor repeat_counts(const Tensor& x, const Tensor& counts, int axis, Caller from) {
+  const std::vector<int64_t> each = checked_counts(x, counts, x.shape()[axis], from);
+  int64_t total = 0;
+  for (const int64_t c : each)
+    if (__builtin_add_overflow(total, c, &total))
+      throw ShapeError("repeat: ", describe(x), ": expected a length that 63 bits count");
+  std::vector<int64_t> ids;
+  ids.reserve(static_cast<size_t>(total));
+  for (size_t i = 0; i < each.size(); ++i)
+    ids.insert(ids.end(), static_cast<size_t>(each[i]), static_cast<int64_t>(i));
+  return take(x, array(ids, {x.context()}), {.axis = axis});
+}
+
+}  // namespace
+
+Tensors split(const Tensor& x, int64_t sections, const SplitOptions& options, Caller from) try {
+  const UserLine user_line(from);
+  detail::expect_tensor("split", x);
+  const int axis = detail::axis_of(x, options.axis, "split");
+  const int64_t n = x.shape()[axis];
+  if (sections < 1 || n % sections != 0)
+    throw ShapeError("split: ", describe(x), ": axis ", axis, " of length ", n,
+                     " cannot be split into ", sections, " equal parts; expected a divisor");
+  const int64_t length = n / sections;
+  Tensors parts;
+  for (int64_t i = 0; i < sections; ++i) {
+    parts.push_back(slice_axis(x, axis, Slice(i * length, (i + 1) * length)));
+    if (options.squeeze_axis) parts.back() = squeezed("split", x, parts.back(), axis);
+  }
+  return parts;
+} catch (const Error&) {
+  rethrow_at(from);
+}
+
+Tensors split(const Tensor& x, std::span<const int64_t> positions, const SplitOptions& options,
+              Caller from) try {
+  const UserLine user_line(from);
+  detail::expect_tensor("split", x);
+  const int axis = detail::axis_of(x, options.axis, "split");
+  Tensors parts;
+  for (size_t i = 0; i <= positions.size(); ++i) {
+    std::optional<int64_t> begin, end;
+    if (i > 0) begin = positions[i - 1];
+    if (i < positions.size()) end = positions[i];
+    parts.push_back(slice_axis(x, axis, Slice(begin, end)));
+    if (options.squeeze_axis) parts.back() = squeezed("split", x, parts.back(), axis);
+  }
+  return parts;
+} catch (const Error&) {
+  rethrow_at(from);
+}
+Tensors split(const Tensor& x, std::initializer_list<int64_t> positions,
+              const SplitOptions& options, Caller from) {
+  return split(x, std::span<const int64_t>(positions.begin(), positions.size()), options, from);
+}
+
+Tensors array_split(const Tensor& x, int64_t sections, const SplitOptions& options,
+                    Caller from) try {
+  const UserLine user_line(from);
+  detail::expect_tensor("array_split", x);
+  const int axis = detail::axis_of(x, options.axis, "array_split");
+  if (sections < 1)
+    throw ShapeError("array_split: ", describe(x), ": expected at least 1 section, got ", sections);
+  const int64_t n = x.shape()[axis];
+  Tensors parts;
+  for (int64_t i = 0, begin = 0; i < sections; ++i) {
+    const int64_t end = begin + n / sections + (i < n % sections ? 1 : 0);
+    parts.push_back(slice_axis(x, axis, Slice(begin, end)));
+    if (options.squeeze_axis) parts.back() = squeezed("array_split", x, parts.back(), axis);
+    begin = end;
+  }
+  return parts;
+} catch (const Error&) {
+  rethrow_at(from);
+}
+
+Tensor tile(const Tensor& x, const Shape& reps, Caller from) try {
+  const UserLine user_line(from);
+  detail::expect_tensor("tile", x);
+  Tensor t = x;
+  while (t.ndim() < reps.rank()) t = expand_dims(t, 0);
+  const int lead = t.ndim() - reps.rank();
+  for (int i = 0; i < reps.rank(); ++i) {
+    const int64_t n = reps[i];
+    if (n < 0) throw ShapeError("tile: expected repetitions >= 0, got ", reps);
+    if (n == 1) continue;
+    t = repeated(t, n, lead + i, lead + i);
+  }
+  return t.shares_memory_with(x) ? copy(t) : t;
+} catch (const Error&) {
+  rethrow_at(from);
+}
+
+Tensor repeat(const Tensor& x, int64_t n, int axis, Caller from) try {
+  const UserLine user_line(from);
+  detail::expect_tensor("repeat", x);
+  const int at = detail::axis_of(x, axis, "repeat");
+  if (n < 0) throw ShapeError("repeat: expected n >= 0, got ", n);
+  const Tensor t = repeated(x, n, at, at + 1);
+  return t.shares_memory_with(x) ? copy(t) : t;
+} catch (const Error&) {
+  rethrow_at(from);
+}
+
+Tensor repeat(const Tensor& x, int64_t n, Caller from) try {
+  const UserLine user_line(from);
+  detail::expect_tensor("repeat", x);
+  return repeat(detail::reshape_exact(x, {x.size()}), n, 0);
+} catch (const Error&) {
+  rethrow_at(from);
+}
+Tensor repeat(const Tensor& x, const Tensor& counts, int axis, Caller from) try {
+  const UserLine user_line(from);
+  detail::expect_tensor("repeat", x);
+  detail::expect_tensor("repeat", counts, "counts");
+  return repeat_counts(x, counts, detail::axis_of(x, axis, "repeat"), from);
+} catch (const Error&) {
+  rethrow_at(from);
+}
+Tensor repeat(const Tensor& x, const Tensor& counts, Caller from) try {
+  const UserLine user_line(from);
+  detail::expect_tensor("repeat", x);
+  detail::expect_tensor("repeat", counts, "counts");
+  return repeat_counts(detail::reshape_exact(x, {x.size()}), counts, 0, from);
+} catch (const Error&) {
+  rethrow_at(from);
+}
+
+}  // namespace locus
