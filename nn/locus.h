@@ -73,9 +73,11 @@
 #include <locus/ops/pooling.h>
 #include <locus/ops/random.h>
 #include <locus/ops/raw_kernels.h>
+#include <locus/ops/rearrange.h>
 #include <locus/ops/reduce.h>
 #include <locus/ops/reduction_kernels.h>
 #include <locus/ops/scan.h>
+#include <locus/ops/resize.h>
 #include <locus/ops/softmax.h>
 #include <locus/ops/trigonometry.h>
 #include <locus/ops/unary.h>

@@ -21,6 +21,7 @@ class Extent {
   Extent(std::initializer_list<int64_t> lengths);  // 1 to 3, else ShapeError
   explicit Extent(std::span<const int64_t> lengths);
 
+  int size() const { return n_; }
   // Writes `axes` lengths to `out`. If there are neither 1 nor `axes`, throws ShapeError with `who`
   // and `what`.
   void spread(int axes, std::string_view who, const char* what, int64_t (&out)[kMaxSpatial]) const;

@@ -12,6 +12,7 @@
 
 #include <initializer_list>
 #include <span>
+#include <utility>
 
 #include <locus/core/tensor.h>
 #include <locus/ops/register.h>
@@ -28,6 +29,20 @@ Tensor flatten(const Tensor& x, Caller = Caller::here());
 Tensor transpose(const Tensor& x, std::span<const int> axes, Caller = Caller::here());
 Tensor transpose(const Tensor& x, std::initializer_list<int> axes = {}, Caller = Caller::here());
 Tensor swapaxes(const Tensor& x, int a, int b, Caller = Caller::here());
+// Axes of x move from `source` to `destination`; the others keep their order. ShapeError if the
+// lists differ in length or name an axis twice.
+Tensor moveaxis(const Tensor& x, int source, int destination, Caller = Caller::here());
+Tensor moveaxis(const Tensor& x, std::span<const int> source, std::span<const int> destination,
+                Caller = Caller::here());
+Tensor moveaxis(const Tensor& x, std::initializer_list<int> source,
+                std::initializer_list<int> destination, Caller = Caller::here());
+// x turned k times by 90 degrees, from the first axis to the second.
+Tensor rot90(const Tensor& x, int64_t k = 1, std::pair<int, int> axes = {0, 1},
+             Caller = Caller::here());
+// The elements whose indices along axis2 and axis1 differ by `offset`. The result has x's other
+// axes, then the diagonal. An offset outside the matrix gives an empty diagonal.
+Tensor diagonal(const Tensor& x, int64_t offset = 0, int axis1 = 0, int axis2 = 1,
+                Caller = Caller::here());
 
 Tensor expand_dims(const Tensor& x, int axis,
                    Caller = Caller::here());  // a new axis of length 1 at `axis` of the result
