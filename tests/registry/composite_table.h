@@ -18,6 +18,7 @@
 #include <locus/ops/reduce.h>
 #include <locus/ops/view.h>
 #include "tests/registry/composite_gather.h"
+#include "tests/registry/composite_rearrange.h"
 
 namespace locus::test {
 
@@ -284,6 +285,7 @@ inline const std::vector<Composite>& composites() {
   static const std::vector<Composite> all = [] {
     std::vector<Composite> list = listed_composites();
     for (Composite& f : gather_composites()) list.push_back(std::move(f));
+    for (Composite& f : rearrange_composites()) list.push_back(std::move(f));
     return list;
   }();
   return all;

@@ -9,6 +9,7 @@
 #include <locus/ops/create/create_kernel.h>
 #include <locus/ops/elementwise/activation_kernel.h>
 #include <locus/ops/elementwise/kernels.h>
+#include <locus/ops/index/flat_index_kernel.h>
 #include <locus/ops/index/index_kernel.h>
 #include <locus/ops/join/join_kernel.h>
 #include <locus/ops/matmul_attrs.h>
@@ -16,6 +17,8 @@
 #include <locus/ops/optim_numbers.h>
 #include <locus/ops/pooling/pooling_kernel.h>
 #include <locus/ops/random/random_kernel.h>
+#include <locus/ops/rearrange/rearrange_kernel.h>
+#include <locus/ops/rearrange/resample_kernel.h>
 #include <locus/ops/reduce/reduce_walk.h>
 #include <locus/ops/reduce/reductions.h>
 #include <locus/ops/scan/scan_kernel.h>
@@ -80,6 +83,30 @@ void add_optimizers(Known& all) {
       {"beta1", "beta2", "epsilon", "correction1", "correction2", "lower_bound", "upper_bound"});
   add_numbers<LarsUpdate, &LarsUpdate::momentum, &LarsUpdate::eta, &LarsUpdate::epsilon>(
       all, {"momentum", "eta", "epsilon"});
+}
+
+void add_rearrangements(Known& all) {
+  add<Pad, 1, &Pad::before, &Pad::after, &Pad::value, &Pad::rule>(
+      all, {"before", "after", "value", "rule"});
+  add<Roll, 1, &Roll::shift>(all, {"shift"});
+  add<Tril, 1, &Tril::k>(all, {"k"});
+  add<Triu, 1, &Triu::k>(all, {"k"});
+  using Diagonal = DiagonalAttrs;
+  add<Diagonal, 0, &Diagonal::offset, &Diagonal::row, &Diagonal::column>(
+      all, {"offset", "row", "column"});
+  add<EmbedDiagonal, 1, &EmbedDiagonal::diagonal, &EmbedDiagonal::base>(all, {"diagonal", "base"});
+  add<Windows, 1, &Windows::kernel, &Windows::stride, &Windows::dilate, &Windows::pad>(
+      all, {"kernel", "stride", "dilate", "pad"});
+  add<Columns, 1, &Columns::kernel, &Columns::stride, &Columns::dilate, &Columns::pad,
+      &Columns::size>(all, {"kernel", "stride", "dilate", "pad", "size"});
+  add<Nearest, 1, &Nearest::size>(all, {"size"});
+  add<PadGrad, 0, &PadGrad::before, &PadGrad::length, &PadGrad::axis, &PadGrad::rule>(
+      all, {"before", "length", "axis", "rule"});
+  add<NearestGrad, 0, &NearestGrad::length, &NearestGrad::axis>(all, {"length", "axis"});
+  add<Linear, 0, &Linear::length, &Linear::axis, &Linear::align_corners>(
+      all, {"length", "axis", "align_corners"});
+  add<LinearGrad, 1, &LinearGrad::length, &LinearGrad::axis, &LinearGrad::align_corners>(
+      all, {"length", "axis", "align_corners"});
 }
 
 Known known() {
@@ -151,6 +178,8 @@ Known known() {
   add<MaskAttrs, 0, &MaskAttrs::count>(all, {"count"});
   add<MaskFillAttrs, 0, &MaskFillAttrs::value>(all, {"value"});
   add<UnravelAttrs, 0, &UnravelAttrs::shape, &UnravelAttrs::axes_last>(all, {"shape", "axes_last"});
+  add<UnravelAttrs, 0, &UnravelAttrs::shape>(all, {"shape"});
+  add<RavelAttrs, 0, &RavelAttrs::shape, &RavelAttrs::mode>(all, {"shape", "mode"});
   add<ShapeAttrs, 0, &ShapeAttrs::target>(all, {"target"});
   add<TransposeAttrs, 0, &TransposeAttrs::axes>(all, {"axes"});
   using Sliced = SliceAttrs;
@@ -168,6 +197,7 @@ Known known() {
   using Random = RandomAttrs;
   add<Random, 0, &Random::a, &Random::b, &Random::low, &Random::range, &Random::key, &Random::meta>(
       all, {"a", "b", "low", "range", "key", "meta"});
+  add_rearrangements(all);
   add_optimizers(all);
   return all;
 }

@@ -120,7 +120,8 @@ bool refuses_empty(const std::string& name) {
   static const std::set<std::string> all{
       "slice",           "reshape",          "mask_indices",
       "mask_select",     "mask_select_grad", "rms_norm_grad",
-      "layer_norm_grad", "dense_backward",   "convolution_backward"};
+      "layer_norm_grad", "dense_backward",   "convolution_backward",
+      "embed_diagonal",  "resize_nearest"};
   return all.contains(name);
 }
 
