@@ -53,6 +53,7 @@
 #include <locus/nn/trainer.h>
 #include <locus/ops/activation.h>
 #include <locus/ops/allclose.h>
+#include <locus/ops/bitwise.h>
 #include <locus/ops/collective.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/convolution.h>
@@ -79,6 +80,7 @@
 #include <locus/ops/scan.h>
 #include <locus/ops/resize.h>
 #include <locus/ops/softmax.h>
+#include <locus/ops/special.h>
 #include <locus/ops/trigonometry.h>
 #include <locus/ops/unary.h>
 #include <locus/ops/view.h>

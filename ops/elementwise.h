@@ -13,6 +13,8 @@
 // - Error: both operands are numbers, so there is no context.
 #pragma once
 
+#include <utility>
+
 #include <locus/ops/operand.h>
 
 namespace locus {
@@ -22,8 +24,18 @@ Tensor subtract(const Operand& a, const Operand& b);
 Tensor multiply(const Operand& a, const Operand& b);
 // True division: integers give f64.
 Tensor divide(const Operand& a, const Operand& b);
-// The remainder, with the divisor's sign. A remainder by zero is NaN, for integers 0.
+// The quotient, rounded down. It is made of the exact remainder: 1 / .1 gives 9. Floating numbers
+// divided by zero give what a / b is, integers 0. The lowest integer divided by -1 stays. bool
+// gives i8, also in mod, fmod and divmod. The gradient is 0.
+Tensor floor_divide(const Operand& a, const Operand& b);
+// The remainder, with the divisor's sign, exact for any quotient. A remainder by zero is NaN, for
+// integers 0.
 Tensor mod(const Operand& a, const Operand& b);
+inline Tensor remainder(const Operand& a, const Operand& b) { return mod(a, b); }
+// The remainder, with the dividend's sign; otherwise as mod.
+Tensor fmod(const Operand& a, const Operand& b);
+// {floor_divide(a, b), mod(a, b)}.
+std::pair<Tensor, Tensor> divmod(const Operand& a, const Operand& b);
 // An integer to a negative power is 1 / a^-b, cut to an integer.
 Tensor power(const Operand& a, const Operand& b);
 inline Tensor pow(const Operand& a, const Operand& b) { return power(a, b); }
@@ -36,6 +48,15 @@ Tensor ldexp(const Operand& x, const Operand& e);
 Tensor xlogy(const Operand& x, const Operand& y);
 // sqrt(x^2 + y^2), without overflow of the squares. The gradient at (0, 0) is 0. Integers give f64.
 Tensor hypot(const Operand& x, const Operand& y);
+// |x| with the sign of y, also of -0. The gradient at x = 0 is 0. Integers give f64.
+Tensor copysign(const Operand& x, const Operand& y);
+// 0 if x is below 0, h if x is 0, else 1. If x is NaN, the result is NaN. Integers give f64.
+Tensor heaviside(const Operand& x, const Operand& h);
+// The angle of the point (x, y) in [-pi, pi], with C's signs of zeros and infinities. The gradient
+// at (0, 0) is 0. Integers give f64.
+Tensor arctan2(const Operand& y, const Operand& x);
+// log(exp(x) + exp(y)), without overflow. Integers give f64.
+Tensor logaddexp(const Operand& x, const Operand& y);
 
 // For bool, negative throws DTypeError, as in NumPy.
 Tensor negative(const Tensor& x, Caller = Caller::here());

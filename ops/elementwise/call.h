@@ -218,7 +218,7 @@ Samples samples(Context c, DType d) {
   const auto y = [&](const Shape& shape, int variant) {
     return sample_values(c, d, shape, F::kLow2, F::kHigh2, variant);
   };
-  const formula::AttrsOf<F> defaults{};
+  static const formula::AttrsOf<F> defaults{};
   if constexpr (F::kArity == 1) {
     s.emplace_back(Tensors{x({2, 3}, 0)}, defaults);
     s.emplace_back(Tensors{x({37}, 1)}, defaults);
@@ -286,6 +286,8 @@ void define_one() {
   if constexpr (F::kArity > 1) op.inputs(1, F::kArity).broadcasts();
   if constexpr (F::kPredicate)
     op.no_gradient("the result is a truth value");
+  else if constexpr ((F::kKinds & formula::kFloats) == 0)
+    op.no_gradient("the operands are integers");
   else
     op.template gradient<&gradient<F>>(kept);
 }

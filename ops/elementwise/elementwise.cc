@@ -4,10 +4,13 @@
 
 #include <locus/core/memory/storage.h>
 #include <locus/core/observe/memory_events.h>
+#include <locus/ops/activation.h>
+#include <locus/ops/bitwise.h>
 #include <locus/ops/elementwise/call.h>
 #include <locus/ops/unary.h>
 
 #define LOCUS_FUNCTIONS
+#include <locus/ops/elementwise/bitwise_kernel.h>
 #include <locus/ops/elementwise/elementwise_kernel.h>
 
 namespace locus {
@@ -113,7 +116,26 @@ Tensor& operator*=(Tensor& x, const Operand& y) {
 }
 Tensor& operator/=(Tensor& x, const Operand& y) { return detail::in_place<formula::Divide>(x, y); }
 Tensor& operator%=(Tensor& x, const Operand& y) { return detail::in_place<formula::Mod>(x, y); }
+Tensor& operator&=(Tensor& x, const Operand& y) {
+  return detail::in_place<formula::BitwiseAnd>(x, y);
+}
+Tensor& operator|=(Tensor& x, const Operand& y) {
+  return detail::in_place<formula::BitwiseOr>(x, y);
+}
+Tensor& operator^=(Tensor& x, const Operand& y) {
+  return detail::in_place<formula::BitwiseXor>(x, y);
+}
 
-void register_elementwise() { define_with_text(formula::BinaryOps()); }
+std::pair<Tensor, Tensor> divmod(const Operand& a, const Operand& b) try {
+  const UserLine user_line(a.from());
+  return {floor_divide(a, b), mod(a, b)};
+} catch (const Error&) {
+  rethrow_at(a.from());
+}
+
+void register_elementwise() {
+  define_with_text(formula::BinaryOps());
+  define_with_text(formula::BitwiseOps());
+}
 
 }  // namespace locus

@@ -76,17 +76,36 @@ template <int N>
   return walk_of<N>(views);
 }
 
+template <class F, class... C>
+concept HasQuick = requires(const F& f, C... x) {
+  f.fits(x...);
+};
+
 // The function that a formula is compiled into. f16 and bf16 share f32's.
 template <class F, class R, class... C>
 [[gnu::noinline]] void loop(const void* attrs, R* out, int64_t n, const C*... in) {
   const F f = formula::formula_of<F>(*static_cast<const formula::AttrsOf<F>*>(attrs));
   // An iteration reads and writes only index i, so an output may be an input.
 #ifdef __clang__
-#pragma clang loop vectorize(assume_safety)
+#define LOCUS_EACH _Pragma("clang loop vectorize(assume_safety)") for
 #else
-#pragma GCC ivdep
+#define LOCUS_EACH _Pragma("GCC ivdep") for
 #endif
-  for (int64_t i = 0; i < n; ++i) out[i] = static_cast<R>(f.apply(in[i]...));
+  if constexpr (HasQuick<F, C...>) {
+    for (int64_t at = 0; at < n; at += kBlock) {
+      const int64_t end = n - at < kBlock ? n : at + kBlock;
+      Wrap<R> rest = 0;  // in vector code, as wide as the elements
+      LOCUS_EACH(int64_t i = at; i < end; ++i) rest |= f.fits(in[i]...) ? 0u : 1u;
+      if (rest == 0) {
+        LOCUS_EACH(int64_t i = at; i < end; ++i) out[i] = static_cast<R>(f.quick(in[i]...));
+      } else {
+        for (int64_t i = at; i < end; ++i) out[i] = static_cast<R>(f.apply(in[i]...));
+      }
+    }
+  } else {
+    LOCUS_EACH(int64_t i = 0; i < n; ++i) out[i] = static_cast<R>(f.apply(in[i]...));
+  }
+#undef LOCUS_EACH
 }
 
 // Everything around the loop: one copy for all formulas of these storage types.

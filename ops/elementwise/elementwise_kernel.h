@@ -2,7 +2,9 @@
 #pragma once
 
 #include <locus/ops/elementwise/form.h>
+#include <locus/ops/kernel/division.h>
 #include <locus/ops/kernel/product.h>
+#include <locus/ops/kernel/special.h>
 
 namespace locus::formula {
 
@@ -29,12 +31,42 @@ struct Divide : Binary<"divide", kFloats, 1, kX | kY> {
   auto dx(auto&, auto& y, auto&, auto& d) const { return d / y; }
   auto dy(auto& x, auto& y, auto&, auto& d) const { return divide_grad(d, x, y); }
 };
+// Division with remainder. quick() has the bits of apply() where fits() is true (Details of
+// form.h).
+struct FloorDivide : Binary<"floor_divide", kNumbers, 16, kNothing> {
+  static constexpr bool kCountsBool = true;
+  static constexpr double kLow2 = .5, kHigh2 = 3;
+  LOCUS_HD bool fits(auto x, auto y) const { return m::divides_quickly(x, y); }
+  LOCUS_HD auto quick(auto x, auto y) const { return m::quotient_floored<true>(x, y); }
+  LOCUS_HD auto apply(auto x, auto y) const {
+    return fits(x, y) ? quick(x, y) : m::quotient_floored<false>(x, y);
+  }
+  auto dx(auto&, auto&, auto&, auto& d) const { return zeros_like(d); }
+  auto dy(auto&, auto&, auto&, auto& d) const { return zeros_like(d); }
+};
 struct Mod : Binary<"mod", kNumbers, 16, kX | kY> {
   static constexpr unsigned kInRange = kX;
+  static constexpr bool kCountsBool = true;
   static constexpr double kLow2 = .5, kHigh2 = 3;
-  LOCUS_HD auto apply(auto x, auto y) const { return m::mod(x, y); }
+  LOCUS_HD bool fits(auto x, auto y) const { return m::divides_quickly(x, y); }
+  LOCUS_HD auto quick(auto x, auto y) const { return m::rest_floored<true>(x, y); }
+  LOCUS_HD auto apply(auto x, auto y) const {
+    return fits(x, y) ? quick(x, y) : m::rest_floored<false>(x, y);
+  }
   auto dx(auto&, auto&, auto&, auto& d) const { return d; }
-  auto dy(auto& x, auto& y, auto&, auto& d) const { return -(d * floor(x / y)); }
+  auto dy(auto& x, auto& y, auto&, auto& d) const { return -(d * floor_divide(x, y)); }
+};
+struct Fmod : Binary<"fmod", kNumbers, 16, kX | kY | kOut> {
+  static constexpr unsigned kInRange = kX;
+  static constexpr bool kCountsBool = true;
+  static constexpr double kLow2 = .5, kHigh2 = 3;
+  LOCUS_HD bool fits(auto x, auto y) const { return m::divides_quickly(x, y); }
+  LOCUS_HD auto quick(auto x, auto y) const { return m::rest_cut<true>(x, y); }
+  LOCUS_HD auto apply(auto x, auto y) const {
+    return fits(x, y) ? quick(x, y) : m::rest_cut<false>(x, y);
+  }
+  auto dx(auto&, auto&, auto&, auto& d) const { return d; }
+  auto dy(auto& x, auto& y, auto& z, auto& d) const { return -(d * rint((x - z) / y)); }
 };
 // x^y log x is 0 at x = 0.
 struct Power : Widens<Binary<"power", kNumbers, 32, kX | kY | kOut>> {
@@ -90,6 +122,46 @@ struct Hypot : Binary<"hypot", kFloats, 8, kX | kY | kOut> {
   auto dx(auto& x, auto&, auto& z, auto& d) const { return ratio_grad(d, x, z); }
   auto dy(auto&, auto& y, auto& z, auto& d) const { return ratio_grad(d, y, z); }
 };
+// The slope at x = 0 is 0.
+struct Copysign : Binary<"copysign", kFloats, 1, kX | kY> {
+  static constexpr bool kExact = true;
+  static constexpr unsigned kInRange = kX | kY;
+  LOCUS_HD auto apply(auto x, auto y) const { return m::copysign(x, y); }
+  auto dx(auto& x, double y, auto&, auto& d) const { return d * sign(x) * m::copysign(1.0, y); }
+  auto dx(auto& x, auto& y, auto&, auto& d) const { return d * sign(x) * copysign(1, y); }
+  auto dy(auto&, auto&, auto&, auto& d) const { return zeros_like(d); }
+};
+struct Heaviside : Binary<"heaviside", kFloats, 1, kX> {
+  static constexpr bool kExact = true;
+  static constexpr unsigned kInRange = kX | kY;
+  LOCUS_HD auto apply(auto x, auto y) const {
+    return x == 0 ? y : x > 0 ? m::c(x, 1) : x < 0 ? m::c(x, 0) : x;
+  }
+  auto dx(auto&, auto&, auto&, auto& d) const { return zeros_like(d); }
+  auto dy(double x, auto&, auto&, auto& d) const { return x == 0 ? d * 1 : zeros_like(d); }
+  auto dy(auto& x, auto&, auto&, auto& d) const { return where(x == 0, d, 0); }
+};
+// At (0, 0) slopes are 0.
+struct Arctan2 : Binary<"arctan2", kFloats, 16, kX | kY> {
+  static constexpr double kLow = .5;
+  LOCUS_HD auto apply(auto y, auto x) const { return m::arctan2(y, x); }
+  auto dx(auto& y, auto& x, auto&, auto& d) const { return over_square(d, x, y); }
+  auto dy(auto& y, auto& x, auto&, auto& d) const { return -over_square(d, y, x); }
+
+ private:
+  // d u / (u^2 + v^2), as of Cartesian coordinates.
+  static auto over_square(auto& d, auto& u, auto& v) {
+    const auto h = hypot(u, v);
+    return ratio_grad(d, u, h) / where(h == 0, 1, h);
+  }
+};
+struct Logaddexp : Binary<"logaddexp", kFloats, 24, kX | kY> {
+  LOCUS_HD auto apply(auto x, auto y) const { return m::logaddexp(x, y); }
+  auto dx(auto& x, auto& y, auto&, auto& d) const {
+    return d * sigmoid(where(x == y, 0, x - y));  // 1/2 for two infinities
+  }
+  auto dy(auto& x, auto& y, auto&, auto& d) const { return d * sigmoid(where(x == y, 0, y - x)); }
+};
 
 // Gradients that are products, one launch each. No step overflows or vanishes unless the gradient
 // does.
@@ -141,8 +213,9 @@ struct PowerGrad : Ternary<"power_grad", kFloats, 32, kX | kY> {
   }
 };
 
-using BinaryOps = List<Add, Subtract, Multiply, Divide, Mod, Power, Maximum, Minimum, Ldexp, Xlogy,
-                       Hypot, DivideGrad, RatioGrad, PowerGrad>;
+using BinaryOps =
+    List<Add, Subtract, Multiply, Divide, FloorDivide, Mod, Fmod, Power, Maximum, Minimum, Ldexp,
+         Xlogy, Hypot, Copysign, Heaviside, Arctan2, Logaddexp, DivideGrad, RatioGrad, PowerGrad>;
 
 }  // namespace locus::formula
 
@@ -152,13 +225,21 @@ Tensor add(const Operand& a, const Operand& b) { return call(formula::Add(), a, 
 Tensor subtract(const Operand& a, const Operand& b) { return call(formula::Subtract(), a, b); }
 Tensor multiply(const Operand& a, const Operand& b) { return call(formula::Multiply(), a, b); }
 Tensor divide(const Operand& a, const Operand& b) { return call(formula::Divide(), a, b); }
+Tensor floor_divide(const Operand& a, const Operand& b) {
+  return call(formula::FloorDivide(), a, b);
+}
 Tensor mod(const Operand& a, const Operand& b) { return call(formula::Mod(), a, b); }
+Tensor fmod(const Operand& a, const Operand& b) { return call(formula::Fmod(), a, b); }
 Tensor power(const Operand& a, const Operand& b) { return call(formula::Power(), a, b); }
 Tensor maximum(const Operand& a, const Operand& b) { return call(formula::Maximum(), a, b); }
 Tensor minimum(const Operand& a, const Operand& b) { return call(formula::Minimum(), a, b); }
 Tensor ldexp(const Operand& x, const Operand& e) { return call(formula::Ldexp(), x, e); }
 Tensor xlogy(const Operand& x, const Operand& y) { return call(formula::Xlogy(), x, y); }
 Tensor hypot(const Operand& x, const Operand& y) { return call(formula::Hypot(), x, y); }
+Tensor copysign(const Operand& x, const Operand& y) { return call(formula::Copysign(), x, y); }
+Tensor heaviside(const Operand& x, const Operand& h) { return call(formula::Heaviside(), x, h); }
+Tensor arctan2(const Operand& y, const Operand& x) { return call(formula::Arctan2(), y, x); }
+Tensor logaddexp(const Operand& x, const Operand& y) { return call(formula::Logaddexp(), x, y); }
 static Tensor divide_grad(const Tensor& a, const Operand& x, const Operand& y) {
   return call(formula::DivideGrad(), a, x, y);
 }

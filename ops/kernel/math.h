@@ -1,10 +1,10 @@
 // Scalar mathematics, written once for the host and for device code.
 //
-// On a GPU these are CUDA's functions. On the host, f32 exp, log, tanh, sigmoid and erf and f64 exp
-// are branch-free polynomials, which compilers vectorize. Cephes' expf, logf and tanhf are within 2
-// ulp, f64 exp within 1, erf (Eigen's rational function) within 8. The rest is libm. An element
-// gets the same bits alone and in a vector. IEEE's special cases hold: NaN in, NaN out; exp(-inf) =
-// 0; log(0) = -inf; nothing overflows into NaN. Integers wrap.
+// On a GPU these are CUDA's functions. On the host, f32 exp, exp2, log, tanh, sigmoid and erf and
+// f64 exp and exp2 are branch-free polynomials, which compilers vectorize. Cephes' expf, logf and
+// tanhf are within 2 ulp, f64 exp within 1, erf (Eigen's rational function) within 8. The rest is
+// libm. An element gets the same bits alone and in a vector. IEEE's special cases hold: NaN in, NaN
+// out; exp(-inf) = 0; log(0) = -inf; nothing overflows into NaN. Integers wrap.
 #pragma once
 
 #include <locus/ops/kernel/cast.h>
@@ -121,6 +121,7 @@ LOCUS_HD double scale(double x, int n) { return LOCUS_LIBM(ldexp)(x, n); }
 
 #ifdef __CUDA_ARCH__
 LOCUS_M(exp)
+LOCUS_M(exp2)
 LOCUS_M(expm1)
 LOCUS_M(log)
 LOCUS_M(log1p)
@@ -133,6 +134,22 @@ LOCUS_M64(log1p)
 LOCUS_M64(tanh)
 LOCUS_M64(erf)
 
+// exp(r) - 1 for |r| below 0.35.
+LOCUS_HD float exp_near_0(float r) {
+  float p = fma(1.9875691500e-4f, r, 1.3981999507e-3f);
+  p = fma(p, r, 8.3334519073e-3f);
+  p = fma(p, r, 4.1665795894e-2f);
+  p = fma(p, r, 1.6666665459e-1f);
+  p = fma(p, r, 5.0000001201e-1f);
+  return fma(p * r, r, r);
+}
+// p 2^n in two steps, because one would overflow the exponent near the ends of the range.
+LOCUS_HD float times_power(float p, int32_t n) {
+  const int32_t half = n >> 1, rest = n - half;
+  return p * bits_float(static_cast<uint32_t>(half + 127) << 23) *
+         bits_float(static_cast<uint32_t>(rest + 127) << 23);
+}
+
 // exp(r) - 1 with x = n ln2 + r. Comparisons keep NaN.
 LOCUS_HD float exp_rest(float x, int32_t& n) {
   const float shifter = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
@@ -141,12 +158,7 @@ LOCUS_HD float exp_rest(float x, int32_t& n) {
   const float k = t - shifter;
   float r = fma(k, -0.693359375f, x);
   r = fma(k, 2.12194440e-4f, r);
-  float p = fma(1.9875691500e-4f, r, 1.3981999507e-3f);
-  p = fma(p, r, 8.3334519073e-3f);
-  p = fma(p, r, 4.1665795894e-2f);
-  p = fma(p, r, 1.6666665459e-1f);
-  p = fma(p, r, 5.0000001201e-1f);
-  return fma(p * r, r, r);
+  return exp_near_0(r);
 }
 
 LOCUS_HD float exp(float x) {
@@ -154,20 +166,20 @@ LOCUS_HD float exp(float x) {
   v = v < -104.0f ? -104.0f : v;
   int32_t n;
   const float p = exp_rest(v, n) + 1.0f;
-  // Two steps, because one would overflow the exponent near the ends of the range.
-  const int32_t half = n >> 1, rest = n - half;
-  return p * bits_float(static_cast<uint32_t>(half + 127) << 23) *
-         bits_float(static_cast<uint32_t>(rest + 127) << 23);
+  return times_power(p, n);
+}
+LOCUS_HD float exp2(float x) {
+  const float shifter = 12582912.0f;
+  float v = x > 129.0f ? 129.0f : x;
+  v = v < -151.0f ? -151.0f : v;
+  const float t = v + shifter;
+  const int32_t n = static_cast<int32_t>(float_bits(t) - float_bits(shifter));
+  return times_power(exp_near_0((v - (t - shifter)) * 0.693147181f) + 1.0f, n);
 }
 
-// 2^n exp(r) with x = n ln2 + r. The polynomial is within 1e-18 of exp(r).
-LOCUS_HD double exp(double x) {
-  double v = x > 710.0 ? 710.0 : x;
-  v = v < -746.0 ? -746.0 : v;
+// exp(r) 2^n for |r| below 0.35 and t = n + 1.5 2^52. The polynomial is within 1e-18 of exp(r).
+LOCUS_HD double exp_times_power(double r, double t) {
   const double shifter = 6755399441055744.0;  // 1.5 * 2^52
-  const double t = fma(v, 1.4426950408889634, shifter), k = t - shifter;
-  double r = fma(k, -6.93145751953125e-1, v);
-  r = fma(k, -1.42860682030941723212e-6, r);
   // In pairs, for shorter dependency chains.
   const double z = r * r, y = z * z;
   const double a = fma(0.16666666666666669, r, 0.5);
@@ -181,6 +193,20 @@ LOCUS_HD double exp(double x) {
   // Two steps as in f32. n + 2048 is not negative, so the shift is unsigned.
   const uint64_t n = double_bits(t) - double_bits(shifter) + 2048, half = n >> 1, rest = n - half;
   return e * bits_double((half - 1) << 52) * bits_double((rest - 1) << 52);
+}
+LOCUS_HD double exp(double x) {
+  double v = x > 710.0 ? 710.0 : x;
+  v = v < -746.0 ? -746.0 : v;
+  const double shifter = 6755399441055744.0;
+  const double t = fma(v, 1.4426950408889634, shifter), k = t - shifter;
+  const double r = fma(k, -6.93145751953125e-1, v);
+  return exp_times_power(fma(k, -1.42860682030941723212e-6, r), t);
+}
+LOCUS_HD double exp2(double x) {
+  double v = x > 1025.0 ? 1025.0 : x;
+  v = v < -1076.0 ? -1076.0 : v;
+  const double shifter = 6755399441055744.0, t = v + shifter;
+  return exp_times_power((v - (t - shifter)) * 0.69314718055994531, t);
 }
 
 LOCUS_HD float log(float x) {
@@ -306,24 +332,6 @@ LOCUS_HD V multiply(V x, V y) {
     return x && y;
   else
     return static_cast<V>(static_cast<Wrap<V>>(x) * static_cast<Wrap<V>>(y));
-}
-// The remainder with the divisor's sign. By zero: NaN, and 0 for integers.
-template <class V>
-LOCUS_HD V mod(V x, V y) {
-  if constexpr (kFloating<V>) {
-    const V r = fmod(x, y);
-    if (r == 0) return copysign(r, y);
-    return (r < 0) != (y < 0) ? r + y : r;
-  } else {
-    if (y == 0) return 0;
-    if constexpr (kSigned<V>) {
-      if (y == -1) return 0;  // the lowest integer % -1 traps
-      const V r = static_cast<V>(x % y);
-      return r != 0 && (r < 0) != (y < 0) ? static_cast<V>(r + y) : r;
-    } else {
-      return static_cast<V>(x % y);
-    }
-  }
 }
 // Integers to a negative power: 1 / x^-y cut to an integer (0 for x = 0).
 template <class V>

@@ -243,6 +243,14 @@ TEST_F(OpLines, OfTwoOperands) {
   EXPECT_NAMES_ITS_LINE(multiply(x_, wide_));
   EXPECT_NAMES_ITS_LINE(divide(x_, wide_));
   EXPECT_NAMES_ITS_LINE(mod(x_, wide_));
+  EXPECT_NAMES_ITS_LINE(remainder(x_, wide_));
+  EXPECT_NAMES_ITS_LINE(fmod(x_, wide_));
+  EXPECT_NAMES_ITS_LINE(floor_divide(x_, wide_));
+  EXPECT_NAMES_ITS_LINE(divmod(x_, wide_));
+  EXPECT_NAMES_ITS_LINE(copysign(x_, wide_));
+  EXPECT_NAMES_ITS_LINE(heaviside(x_, wide_));
+  EXPECT_NAMES_ITS_LINE(arctan2(x_, wide_));
+  EXPECT_NAMES_ITS_LINE(logaddexp(x_, wide_));
   EXPECT_NAMES_ITS_LINE(power(x_, wide_));
   EXPECT_NAMES_ITS_LINE(maximum(x_, wide_));
   EXPECT_NAMES_ITS_LINE(minimum(x_, wide_));

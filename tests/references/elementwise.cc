@@ -1,5 +1,6 @@
 #include <locus/ops/elementwise/activation_kernel.h>
 #include <locus/ops/elementwise/kernels.h>
+#include <locus/ops/elementwise/unary_kernel.h>
 #include "tests/references/reference.h"
 
 namespace locus::test {
@@ -87,6 +88,29 @@ Real remainder(Real x, Real y, bool whole) {
 Real greatest(Real x, Real y) { return std::isnan(x) || std::isnan(y) ? kNaN : x > y ? x : y; }
 Real least(Real x, Real y) { return std::isnan(x) || std::isnan(y) ? kNaN : x < y ? x : y; }
 
+Real nearest_even(Real x) {
+  if (!std::isfinite(x) || std::fabs(x) > 0x1p62L) return x;
+  const Real low = std::floor(x), part = x - low;
+  return part < .5L || (part == .5L && std::fmod(low, 2) == 0) ? low : low + 1;
+}
+Real floor_divide(Real x, Real y, bool whole) {
+  if (y == 0) return whole ? 0 : x / y;
+  const Real r = std::fmod(x, y), q = std::rint((x - r) / y);
+  return r != 0 && (r < 0) != (y < 0) ? q - 1 : q;
+}
+Real logaddexp(Real x, Real y) {
+  return x == y ? x + std::log(2.L) : greatest(x, y) + std::log1p(std::exp(-std::fabs(x - y)));
+}
+int64_t whole(Real x) { return static_cast<int64_t>(x); }
+Real shifted_left(Real x, Real y) {
+  return y < 0 || y > 63
+             ? 0
+             : static_cast<Real>(static_cast<int64_t>(static_cast<uint64_t>(whole(x)) << whole(y)));
+}
+Real shifted_right(Real x, Real y) {
+  return std::floor(y < 0 || y > 63 ? (x < 0 ? -1 : 0) : std::ldexp(x, -static_cast<int>(y)));
+}
+
 const References kUnary{{
     unary("negative", [](Real x) { return -x; }),
     unary("abs", [](Real x) { return std::fabs(x); }),
@@ -99,22 +123,48 @@ const References kUnary{{
           [](Real x) { return x < 0   ? -std::floor(.5L - x)
                               : x > 0 ? std::floor(x + .5L)
                                       : x; }),
-    unary("rint",  // halves to even
-          [](Real x) {
-            if (!std::isfinite(x) || std::fabs(x) > 0x1p62L) return x;
-            const Real low = std::floor(x), part = x - low;
-            return part < .5L || (part == .5L && std::fmod(low, 2) == 0) ? low : low + 1;
-          }),
+    unary("rint", nearest_even),
+    each_exact(reference<formula::Around>(  // the product is rounded to the kernel's dtype
+        "around",
+        [](const Arrays& in, const auto& a) -> Arrays {
+          const DType d = in[0].dtype;
+          return {mapped(in[0], [&](Real x) -> Real {
+            const Real scale = std::fabs(Real{a.scale});
+            if (a.scale < 0) return nearest_even(x / scale) * scale;
+            const Real product = x * scale, held = d == f64         ? static_cast<double>(product)
+                                                   : is_floating(d) ? static_cast<float>(product)
+                                                                    : product;
+            return std::isinf(held) ? x : nearest_even(held) / scale;
+          })};
+        })),
     unary("sqrt", [](Real x) { return std::sqrt(x); }),
     unary("rsqrt", [](Real x) { return 1 / std::sqrt(x); }),
     unary("cbrt", [](Real x) { return std::cbrt(x); }),
     slope_of_result(unary("reciprocal", [](Real x) { return 1 / x; })),
     slope_of_result(unary("exp", [](Real x) { return std::exp(x); })),
+    slope_of_result(unary("exp2", [](Real x) { return std::exp2(x); })),
     slope_cancels(unary("expm1", [](Real x) { return std::expm1(x); })),
     unary("log", [](Real x) { return std::log(x); }),
     unary("log2", [](Real x) { return std::log2(x); }),
     unary("log10", [](Real x) { return std::log10(x); }),
     unary("log1p", [](Real x) { return std::log1p(x); }),
+    unary("degrees", [](Real x) { return x * 180 / kPi; }),
+    unary("radians", [](Real x) { return x * kPi / 180; }),
+    each_exact(reference<formula::NanToNum>("nan_to_num",
+                                            [](const Arrays& in, const auto& a) -> Arrays {
+                                              const DType d = in[0].dtype;
+                                              const Real most = d == f64   ? 0x1.fffffffffffffp1023L
+                                                                : d == f16 ? 65504
+                                                                : d == bf16 ? 0x1.fep127L
+                                                                            : 0x1.fffffep127L;
+                                              return {mapped(in[0], [&](Real x) -> Real {
+                                                return std::isnan(x) ? Real{a.nan}
+                                                       : x > most    ? Real{a.posinf}
+                                                       : x < -most   ? Real{a.neginf}
+                                                                     : x;
+                                              })};
+                                            })),
+    unary("bitwise_not", [](Real x) { return -x - 1; }),
     unary("sin", [](Real x) { return std::sin(x); }),
     unary("cos", [](Real x) { return std::cos(x); }),
     unary("tan", [](Real x) { return std::tan(x); }),
@@ -189,7 +239,10 @@ const References kBinary{{
     binary("subtract", [](Real x, Real y) { return x - y; }),
     binary("multiply", [](Real x, Real y) { return x * y; }),
     binary("divide", [](Real x, Real y) { return x / y; }),
+    of_kinds("floor_divide", floor_divide),
     of_kinds("mod", remainder),
+    of_kinds("fmod",
+             [](Real x, Real y, bool whole) { return whole && y == 0 ? 0 : std::fmod(x, y); }),
     slope_of_result(of_kinds(
         "power",
         [](Real x, Real y, bool whole) { return whole ? whole_power(x, y) : std::pow(x, y); })),
@@ -202,6 +255,19 @@ const References kBinary{{
                            })),
     binary("xlogy", [](Real x, Real y) { return x == 0 && !std::isnan(y) ? 0 : x * std::log(y); }),
     binary("hypot", [](Real x, Real y) { return std::hypot(x, y); }),
+    binary("copysign", [](Real x, Real y) { return std::copysign(x, y); }),
+    binary("heaviside",
+           [](Real x, Real h) { return std::isnan(x) ? x
+                                       : x == 0      ? h
+                                       : x > 0       ? 1
+                                                     : 0; }),
+    binary("arctan2", [](Real y, Real x) { return std::atan2(y, x); }),
+    cancels(binary("logaddexp", logaddexp)),
+    binary("bitwise_and", [](Real x, Real y) { return whole(x) & whole(y); }),
+    binary("bitwise_or", [](Real x, Real y) { return whole(x) | whole(y); }),
+    binary("bitwise_xor", [](Real x, Real y) { return whole(x) ^ whole(y); }),
+    binary("left_shift", shifted_left),
+    binary("right_shift", shifted_right),
     ternary("divide_grad", [](Real a, Real x, Real y) { return -a * x / (y * y); }),
     ternary("ratio_grad",  // x / y has limits for zeros and for infinities
             [](Real a, Real x, Real y) {

@@ -76,9 +76,9 @@ struct Reference {
   bool each_exact = false;
   // The gradient cancels: it is exact to rounding errors of the head only.
   bool slope_cancels = false;
-  // The gradient reads the result, which may have rounded to 0.
+  // The gradient reads the result, or another function of x, which may have rounded to 0.
   bool slope_of_result = false;
-  // f64 inputs are checked between 2^-most and 2^most, where f64 holds their squares.
+  // Inputs are checked between 2^-most and 2^most, such as where f64 holds their squares.
   int most_exponent = 1024;
 };
 

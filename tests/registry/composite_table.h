@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <locus/ops/activation.h>
+#include <locus/ops/bitwise.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
@@ -135,6 +136,46 @@ inline std::vector<Composite> listed_composites() {
          })};
        },
        {f32, f64, f16, bf16, i32, i64}},
+      {"remainder",
+       {{2, 3}, {2, 3}},
+       [](const Tensors& x, O) -> Tensors { return {remainder(x[0], x[1])}; },
+       [](const Hosts& x) -> Hosts {
+         return {host(x[0].shape, [&](const Indices& i) {
+           const double a = x[0].at(i), b = x[1].at(i);
+           return a - b * std::floor(a / b);
+         })};
+       },
+       kFloating,
+       {},
+       false,
+       false,
+       .5},
+      {"divmod",
+       {{2, 3}, {2, 3}},
+       [](const Tensors& x, O) -> Tensors {
+         const auto [quotient, rest] = divmod(x[0], x[1]);
+         return {quotient, rest};
+       },
+       [](const Hosts& x) -> Hosts {
+         const auto quotient = [&](const Indices& i) {
+           return std::floor(x[0].at(i) / x[1].at(i));
+         };
+         return {host(x[0].shape, quotient), host(x[0].shape, [&](const Indices& i) {
+                   return x[0].at(i) - x[1].at(i) * quotient(i);
+                 })};
+       },
+       kFloating,
+       {},
+       false,
+       false,
+       .5},
+      {"invert",
+       {{2, 3}},
+       [](const Tensors& x, O) -> Tensors { return {invert(x[0])}; },
+       [](const Hosts& x) -> Hosts {
+         return {host(x[0].shape, [&](const Indices& i) { return -1 - x[0].at(i); })};
+       },
+       {i32, i64, i8}},
       {"pow",
        {{2, 3}, {2, 3}},
        [](const Tensors& x, O) -> Tensors { return {pow(x[0], x[1])}; },

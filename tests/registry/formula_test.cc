@@ -12,8 +12,10 @@
 #include <gtest/gtest.h>
 
 #include <locus/ops/elementwise/activation_kernel.h>
+#include <locus/ops/elementwise/bitwise_kernel.h>
 #include <locus/ops/elementwise/compare_kernel.h>
 #include <locus/ops/elementwise/elementwise_kernel.h>
+#include <locus/ops/elementwise/special_kernel.h>
 #include <locus/ops/elementwise/trigonometry_kernel.h>
 #include <locus/ops/elementwise/unary_kernel.h>
 #include <locus/ops/kernel/source.h>
@@ -82,19 +84,20 @@ std::vector<std::string> names_of(List<F...>) {
   return names;
 }
 
-const auto kLists =
-    formula::BinaryOps() + formula::CompareOps() + formula::UnaryOps() + formula::ActivationOps();
+const auto kLists = formula::BinaryOps() + formula::BitwiseOps() + formula::CompareOps() +
+                    formula::UnaryOps() + formula::ActivationOps();
+const auto kWithDoubles = formula::TrigonometricOps() + formula::SpecialOps();
 
 TEST(Formula, CompilesAtRunTime) {
-  const auto all = kLists + formula::TrigonometricOps();
+  const auto all = kLists + kWithDoubles;
   EXPECT_GT(names_of<formula::kFloats>(all).size(), 70u);
   compile(names_of<formula::kFloats>(all), "double");
-  compile(names_of<formula::kFloats>(formula::TrigonometricOps()), "float");
+  compile(names_of<formula::kFloats>(kWithDoubles), "float");
   compile(names_of<formula::kInts>(all), "int64_t");
   compile(names_of<formula::kInts>(all), "int32_t");
 }
 
-TEST(Formula, OfF32HasNoDoubles) {  // except sines of large angles
+TEST(Formula, OfF32HasNoDoubles) {  // except sines of large angles, and gamma functions
   const std::string ptx = compile(names_of<formula::kFloats>(kLists), "float");
   EXPECT_THAT(ptx, testing::HasSubstr(".entry"));
   // A numbered register of doubles is in use; "%fd<n>" declares registers.

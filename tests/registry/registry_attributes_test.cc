@@ -10,6 +10,8 @@
 #include <locus/ops/elementwise/activation_kernel.h>
 #include <locus/ops/elementwise/kernels.h>
 #include <locus/ops/index/flat_index_kernel.h>
+#include <locus/ops/elementwise/special_kernel.h>
+#include <locus/ops/elementwise/unary_kernel.h>
 #include <locus/ops/index/index_kernel.h>
 #include <locus/ops/join/join_kernel.h>
 #include <locus/ops/matmul_attrs.h>
@@ -127,6 +129,14 @@ Known known() {
   add<f::SmoothL1, 1, &f::SmoothL1::scalar>(all, {"scalar"});
   add<f::Clip, 1, &f::Clip::a_min, &f::Clip::a_max>(all, {"a_min", "a_max"});
   add<f::Softcap, 1, &f::Softcap::c>(all, {"c"});
+  add<f::Around, 1, &f::Around::scale, &f::Around::step>(all, {"scale", "step"});
+  using Replaced = f::NanToNum;
+  add<Replaced, 1, &Replaced::nan, &Replaced::posinf, &Replaced::neginf>(
+      all, {"nan", "posinf", "neginf"});
+  add<f::Polygamma, 1, &f::Polygamma::n>(all, {"n"});
+  using SincGrad = f::WithNumber<f::SincGrad>;
+  add<SincGrad, 1, &SincGrad::scalar, &SincGrad::scalar_first, &SincGrad::formula>(
+      all, {"scalar", "scalar_first", "formula"});
   add<Leak, 1, &Leak::slope>(all, {"slope"});
   using OwnAxpby = f::WithNumber<Axpby>;
   add<OwnAxpby, 1, &OwnAxpby::scalar, &OwnAxpby::scalar_first, &OwnAxpby::formula>(

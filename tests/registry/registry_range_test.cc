@@ -34,7 +34,7 @@ std::vector<Scaled> scaled(const Sample& s, DType d, bool normal, int most) {
   const int n = static_cast<int>(s.inputs.size());
   for (int e : exponents(d)) {
     if (normal && std::ldexp(1., e) < 64 * range(d).normal) continue;
-    if (d == f64 && std::abs(e) > most) continue;
+    if (std::abs(e) > most) continue;
     for (int only = n > 1 ? -1 : 0; only < n; ++only) {
       if (only >= 0 && !varies(s.inputs[static_cast<size_t>(only)])) continue;
       Scaled one{s.inputs, text_of("inputs times 2^", e)};
@@ -53,9 +53,9 @@ std::vector<Scaled> scaled(const Sample& s, DType d, bool normal, int most) {
 }
 
 bool is_step(const Op& op) {
-  return std::ranges::count(
-             std::vector<std::string>{"floor", "ceil", "trunc", "round", "rint", "sign"}, op.name) >
-         0;
+  return std::ranges::count(std::vector<std::string>{"floor", "ceil", "trunc", "round", "rint",
+                                                     "around", "sign", "floor_divide", "heaviside"},
+                            op.name) > 0;
 }
 
 // Ops that compute gradients are walked as gradients.

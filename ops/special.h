@@ -1,0 +1,33 @@
+// Special functions of one operand.
+//
+//   const Tensor log_density = -square(x) / 2 - log(erfc(x));
+//
+// Results, dtypes and errors are those of unary.h. A floating tensor keeps its dtype; integers and
+// bool become f64. Outside a function's domain the result is NaN. ops/kernel/special.h has the
+// accuracy. Gradients have any order.
+#pragma once
+
+#include <locus/core/tensor.h>
+#include <locus/ops/register.h>
+
+namespace locus {
+
+// 1 - erf(x), exact for large x.
+Tensor erfc(const Tensor& x, Caller = Caller::here());
+// The inverse of erf. At -1 and 1 it is infinite, outside NaN.
+Tensor erfinv(const Tensor& x, Caller = Caller::here());
+// At 0 and -0 gamma is infinite with the sign of the zero. At negative integers and -infinity it is
+// NaN.
+Tensor gamma(const Tensor& x, Caller = Caller::here());
+// log(|gamma(x)|). At poles and both infinities it is infinite, as in C.
+Tensor lgamma(const Tensor& x, Caller = Caller::here());
+// The derivative of lgamma. At 0 and -0 it is infinite with the opposite sign, at negative integers
+// NaN.
+Tensor digamma(const Tensor& x, Caller = Caller::here());
+// The derivative of digamma of order n, from 0 to 1000. At negative integers it is infinite if n is
+// odd, else NaN.
+Tensor polygamma(int n, const Tensor& x, Caller = Caller::here());
+// sin(pi x) / (pi x), exact near 0 and near other integers, where it is 0. At infinities it is NaN.
+Tensor sinc(const Tensor& x, Caller = Caller::here());
+
+}  // namespace locus
