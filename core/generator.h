@@ -2,17 +2,19 @@
 // numbers: as easy as 1, 2, 3", 2011). A draw is a pure function of (seed, offset, element), so the
 // same seed gives the same numbers on every context.
 //
-// The process has one generator. Draws advance the generator in program order. Each thread of a
-// parallel() (core/parallel.h) draws from its own sequence. The sequence depends only on the
-// generator's state at the call, so runs repeat. Without random::seed() the generator starts from
-// the operating system's entropy.
+// The process has one generator, and a program may have others (random::Generator, ops/random.h).
+// Draws advance a generator in program order. Each thread of a parallel() (core/parallel.h) draws
+// from its own sequence. The sequence depends only on the generator's state at the call, so runs
+// repeat. Without random::seed() the generator starts from the operating system's entropy.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include <locus/core/base/mutex.h>
 #include <locus/core/noncopyable.h>
 
 namespace locus {
@@ -42,6 +44,27 @@ class [[nodiscard]] Sequence : NonCopyable {
 
  private:
   PhiloxKey* const outer_;
+};
+
+// Where the next draw of a generator starts. Before set() that is a seed from the operating
+// system's entropy. Thread-safe.
+class GeneratorState : NonCopyable {
+ public:
+  PhiloxKey take(uint64_t n);  // as reserve(n)
+  void set(PhiloxKey key);
+
+ private:
+  Mutex mutex_;
+  std::optional<PhiloxKey> next_ LOCUS_GUARDED_BY(mutex_);
+};
+// A scope: the thread draws from `state`, and so do replays of what it captures here.
+class [[nodiscard]] DrawFrom : NonCopyable {
+ public:
+  explicit DrawFrom(const std::shared_ptr<GeneratorState>& state);
+  ~DrawFrom();
+
+ private:
+  const std::shared_ptr<GeneratorState>* const outer_;
 };
 
 // The keys of a part of the program, to draw the same numbers again.

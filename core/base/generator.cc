@@ -1,23 +1,28 @@
 #include <locus/core/generator.h>
 
-#include <optional>
 #include <random>
 #include <utility>
 
-#include <locus/core/base/mutex.h>
 #include <locus/core/base/recording_hooks.h>
 #include <locus/core/error.h>
 
 namespace locus::random {
 namespace {
 
-Mutex mutex;
-std::optional<PhiloxKey> next LOCUS_GUARDED_BY(mutex);
+GeneratorState& process_state() {
+  static GeneratorState* const state = new GeneratorState;  // draws may outlive static objects
+  return *state;
+}
 
+thread_local const std::shared_ptr<GeneratorState>* chosen = nullptr;  // of a DrawFrom, or null
 thread_local PhiloxKey* own = nullptr;  // the thread's own sequence, or null
 thread_local Draws* noted = nullptr;
 thread_local const Draws* repeated = nullptr;
 thread_local size_t next_repeated = 0;
+
+PhiloxKey advance(PhiloxKey& key, uint64_t n) {
+  return std::exchange(key, {key.seed, key.offset + (n + 3) / 4});
+}
 
 const Draws& checked(const Draws& draws) {
   for (size_t i = 0; i < draws.size(); ++i)
@@ -56,33 +61,42 @@ std::function<PhiloxKey()> source(uint64_t n) {
     if (noted) noted->push_back(key);
     return [key] { return *key; };
   }
-  if (!noted) return [n] { return reserve(n); };
-  return
-      [n, key = noted->emplace_back(std::make_shared<PhiloxKey>())] { return *key = reserve(n); };
+  const auto take = [n, state = chosen ? *chosen : nullptr] {
+    return state ? state->take(n) : reserve(n);
+  };
+  if (!noted) return take;
+  return [take, key = noted->emplace_back(std::make_shared<PhiloxKey>())] { return *key = take(); };
 }
 
 void seed(uint64_t value) { set_state({value, 0}); }
 
-void set_state(PhiloxKey key) {
-  capture::check("random::seed", "numbers are drawn anew at each replay; call it before");
-  const MutexLock lock(mutex);
-  next = key;
-}
+void set_state(PhiloxKey key) { process_state().set(key); }
 
 PhiloxKey state() { return reserve(0); }
 
 PhiloxKey reserve(uint64_t n) {
-  const auto taken = [n](PhiloxKey& key) {
-    return std::exchange(key, {key.seed, key.offset + (n + 3) / 4});
-  };
-  if (own) return taken(*own);
-  const MutexLock lock(mutex);
-  if (!next) {
-    std::random_device entropy;
-    next = PhiloxKey{(uint64_t{entropy()} << 32) | entropy(), 0};
-  }
-  return taken(*next);
+  if (chosen) return (*chosen)->take(n);
+  return own ? advance(*own, n) : process_state().take(n);
 }
+
+PhiloxKey GeneratorState::take(uint64_t n) {
+  const MutexLock lock(mutex_);
+  if (!next_) {
+    std::random_device entropy;
+    next_ = PhiloxKey{(uint64_t{entropy()} << 32) | entropy(), 0};
+  }
+  return advance(*next_, n);
+}
+
+void GeneratorState::set(PhiloxKey key) {
+  capture::check("random::seed", "numbers are drawn anew at each replay; call it before");
+  const MutexLock lock(mutex_);
+  next_ = key;
+}
+
+DrawFrom::DrawFrom(const std::shared_ptr<GeneratorState>& state)
+    : outer_(std::exchange(chosen, &state)) {}
+DrawFrom::~DrawFrom() { chosen = outer_; }
 
 // SplitMix64's mixing (Steele, Lea and Flood, "Fast splittable pseudorandom number generators").
 PhiloxKey key_of(PhiloxKey state, uint64_t i) {
