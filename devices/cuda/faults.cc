@@ -1,10 +1,12 @@
 #include <locus/devices/cuda/faults.h>
 
 #include <atomic>
+#include <bit>
 #include <string>
 
 #include <locus/core/call/named_calls.h>
 #include <locus/core/error.h>
+#include <locus/core/op.h>
 #include <locus/devices/cuda/check.h>
 #include <locus/devices/cuda/driver.h>
 
@@ -29,6 +31,10 @@ namespace {
       throw IndexError(op, ": label ", value("nan, with a fraction or past 64 bits"), " of row ",
                        f.at, " is out of range for ", f.limit,
                        " classes; expected whole numbers in [0, ", f.limit, ")", found);
+    case FaultKind::parameter:
+      throw ValueError(op, ": ", get_op(op).arguments[static_cast<size_t>(f.limit)], " ",
+                       std::bit_cast<double>(static_cast<int64_t>(f.value)), " at element ", f.at,
+                       "; expected numbers in the parameter's range", found);
     case FaultKind::late_peer:
       throw DeviceError(op, ": device ", f.value, " of the group did not join within ", f.limit,
                         " s; every context of a group takes part in its collectives, in one order",

@@ -19,6 +19,7 @@ enum class FaultKind : int {
   index,      // `value` is outside the axis `at`, whose length is `limit`
   position,   // the same, and negative indices are not allowed
   label,      // `value`, in row `at`, is not one of `limit` classes
+  parameter,  // the f64 number of bits `value`, element `at` of input `limit`, is out of range
   late_peer,  // device `value` of the group did not join within `limit` seconds
 };
 struct Finding {
@@ -29,7 +30,7 @@ struct Finding {
 
 // Where the kernels of one op report: page-locked memory. The first report wins. The next
 // synchronize() on the context, or copy to pageable memory, throws it: IndexError for an index or a
-// label, DeviceError for a late peer. The text names the op.
+// label, ValueError for a parameter, DeviceError for a late peer. The text names the op.
 struct Fault {
   int raised;  // 1: `finding` and `when` are valid
   Finding finding;
