@@ -1,16 +1,20 @@
 // Random numbers from Philox 4x32-10 (core/generator.h).
 //
 //   const Tensor noise = random::normal(0, 1, {2, 3}, {gpu(0)});
+//   random::Generator rng(42);
+//   const Tensor waits = rng.exponential(2, {1000});
 //
 // The same seed and the same calls give the same bits on every context, for any instruction set and
 // number of threads. random::seed() is in core/generator.h. There are no gradients.
 //
 // Without options the context is current_context() and the dtype f32; randint's is i32 (MXNet),
-// permutation's i64. Invalid bounds are a ValueError, unsupported dtypes a DTypeError.
+// that of permutation, poisson, binomial, multinomial and choice i64 (NumPy). Invalid bounds and
+// parameters are a ValueError, unsupported dtypes a DTypeError.
 #pragma once
 
 #include <locus/core/generator.h>
 #include <locus/core/tensor.h>
+#include <locus/ops/operand.h>
 #include <locus/ops/register.h>
 
 namespace locus::random {
@@ -24,17 +28,130 @@ Tensor uniform(double low, double high, const Shape& shape, TensorOptions option
 // transform in f64. Numbers outside the dtype's range are a ValueError.
 Tensor normal(double loc, double scale, const Shape& shape, TensorOptions options = {},
               Caller = Caller::here());
+// Normal numbers in [lower, upper]. `mean` and `std` are those before truncation. The bounds may be
+// infinite. If std == 0, all are the mean, which must lie between the bounds.
+Tensor truncated_normal(double lower, double upper, double mean, double std, const Shape& shape,
+                        TensorOptions options = {}, Caller = Caller::here());
+// Density exp(-|x - loc| / scale) / (2 scale).
+Tensor laplace(double loc, double scale, const Shape& shape, TensorOptions options = {},
+               Caller = Caller::here());
 // Integers in [low, high), of an integer dtype that holds them. Bias: below (high - low) / 2^64.
 Tensor randint(int64_t low, int64_t high, const Shape& shape, TensorOptions options = {},
                Caller = Caller::here());
 // 1 with probability `prob`, else 0. Any dtype.
 Tensor bernoulli(double prob, const Shape& shape, TensorOptions options = {},
                  Caller = Caller::here());
+// The successes of n tries, each with probability p. 0 <= n <= 2^53. Any numeric dtype that holds
+// n.
+Tensor binomial(int64_t n, double p, const Shape& size, TensorOptions options = {},
+                Caller = Caller::here());
+
+// Parameters of the next four functions are numbers, or tensors that broadcast against `size`. The
+// forms without `size` take the shape that the parameters broadcast to. Tensors fix the context;
+// the dtype of floating ones is the default dtype. Parameters are read in f64. A bad element throws
+// ValueError as an index out of range does (index.h). Numbers above the dtype's range become
+// infinite, or the largest integer.
+
+// Density exp(-x / scale) / scale. scale >= 0.
+Tensor exponential(const Operand& scale, const Shape& size, TensorOptions options = {},
+                   Caller = Caller::here());
+Tensor exponential(const Operand& scale, TensorOptions options = {}, Caller = Caller::here());
+// Density proportional to x^(shape - 1) exp(-x / scale). shape >= 0, scale >= 0. For shape 0, all
+// are 0.
+Tensor gamma(const Operand& shape, const Operand& scale, const Shape& size,
+             TensorOptions options = {}, Caller = Caller::here());
+Tensor gamma(const Operand& shape, const Operand& scale, TensorOptions options = {},
+             Caller = Caller::here());
+// Density proportional to x^(a - 1) (1 - x)^(b - 1). a > 0, b > 0.
+Tensor beta(const Operand& a, const Operand& b, const Shape& size, TensorOptions options = {},
+            Caller = Caller::here());
+Tensor beta(const Operand& a, const Operand& b, TensorOptions options = {},
+            Caller = Caller::here());
+// Counts of events, on average lam: 0 <= lam <= 2^62. Any numeric dtype that holds lam.
+Tensor poisson(const Operand& lam, const Shape& size, TensorOptions options = {},
+               Caller = Caller::here());
+Tensor poisson(const Operand& lam, TensorOptions options = {}, Caller = Caller::here());
+
+// How often n draws give each of k categories with probabilities `pvals`: shape size + (k,), each
+// row sums to n. As in NumPy, the last category takes what the other probabilities leave. The
+// probabilities are copied from the host.
+Tensor multinomial(int64_t n, const std::vector<double>& pvals, const Shape& size = {},
+                   TensorOptions options = {}, Caller = Caller::here());
+
+struct ChoiceOptions {
+  bool replace = true;         // whether an entry may be drawn twice
+  std::vector<double> p = {};  // one probability an entry; empty: all equal
+};
+// Positions 0 ... n-1, drawn at random. Dtypes: i64 or i32. Without replacement the order is
+// random, too, and the host draws. Probabilities are copied from the host.
+Tensor choice(int64_t n, const Shape& size, const ChoiceOptions& how = {},
+              TensorOptions options = {}, Caller = Caller::here());
+// Entries of x along axis 0.
+Tensor choice(const Tensor& x, const Shape& size, const ChoiceOptions& how = {},
+              Caller = Caller::here());
 
 // 0 ... n-1 in random order. If the dtype does not hold all of them (f16: n > 2049), permutation
 // throws DTypeError. The host draws and sends them to the context.
 Tensor permutation(int64_t n, TensorOptions options = {}, Caller = Caller::here());
 // A copy of x with the entries along axis 0 in random order.
 Tensor shuffle(const Tensor& x, Caller = Caller::here());
+
+// A generator with a sequence of its own, as NumPy's default_rng(seed). Its functions draw what the
+// functions above draw after random::seed(seed). Copies share one sequence, as Tensors share
+// memory. Replays of a captured draw take new numbers of this generator.
+//
+// Threads may share a generator, but then the order of their draws may differ from run to run. For
+// repeatable runs give each thread one of spawn().
+class Generator {
+ public:
+  Generator();  // a seed from the operating system's entropy
+  explicit Generator(uint64_t seed);
+
+  // Where the next draw starts, to resume the sequence.
+  PhiloxKey state() const;
+  void set_state(PhiloxKey key);
+  // n new generators, which depend on this one's state. Advances the state.
+  std::vector<Generator> spawn(int n);
+
+  Tensor uniform(double low, double high, const Shape& shape, TensorOptions options = {},
+                 Caller = Caller::here());
+  Tensor normal(double loc, double scale, const Shape& shape, TensorOptions options = {},
+                Caller = Caller::here());
+  Tensor truncated_normal(double lower, double upper, double mean, double std, const Shape& shape,
+                          TensorOptions options = {}, Caller = Caller::here());
+  Tensor laplace(double loc, double scale, const Shape& shape, TensorOptions options = {},
+                 Caller = Caller::here());
+  Tensor randint(int64_t low, int64_t high, const Shape& shape, TensorOptions options = {},
+                 Caller = Caller::here());
+  Tensor bernoulli(double prob, const Shape& shape, TensorOptions options = {},
+                   Caller = Caller::here());
+  Tensor binomial(int64_t n, double p, const Shape& size, TensorOptions options = {},
+                  Caller = Caller::here());
+  Tensor exponential(const Operand& scale, const Shape& size, TensorOptions options = {},
+                     Caller = Caller::here());
+  Tensor exponential(const Operand& scale, TensorOptions options = {}, Caller = Caller::here());
+  Tensor gamma(const Operand& shape, const Operand& scale, const Shape& size,
+               TensorOptions options = {}, Caller = Caller::here());
+  Tensor gamma(const Operand& shape, const Operand& scale, TensorOptions options = {},
+               Caller = Caller::here());
+  Tensor beta(const Operand& a, const Operand& b, const Shape& size, TensorOptions options = {},
+              Caller = Caller::here());
+  Tensor beta(const Operand& a, const Operand& b, TensorOptions options = {},
+              Caller = Caller::here());
+  Tensor poisson(const Operand& lam, const Shape& size, TensorOptions options = {},
+                 Caller = Caller::here());
+  Tensor poisson(const Operand& lam, TensorOptions options = {}, Caller = Caller::here());
+  Tensor multinomial(int64_t n, const std::vector<double>& pvals, const Shape& size = {},
+                     TensorOptions options = {}, Caller = Caller::here());
+  Tensor choice(int64_t n, const Shape& size, const ChoiceOptions& how = {},
+                TensorOptions options = {}, Caller = Caller::here());
+  Tensor choice(const Tensor& x, const Shape& size, const ChoiceOptions& how = {},
+                Caller = Caller::here());
+  Tensor permutation(int64_t n, TensorOptions options = {}, Caller = Caller::here());
+  Tensor shuffle(const Tensor& x, Caller = Caller::here());
+
+ private:
+  std::shared_ptr<GeneratorState> state_;
+};
 
 }  // namespace locus::random

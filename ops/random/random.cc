@@ -2,38 +2,18 @@
 
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <utility>
 
 #include <locus/core/base/at_line.h>
-#include <locus/core/capture.h>
 #include <locus/core/error.h>
 #include <locus/core/observe/memory_events.h>
-#include <locus/core/op.h>
-#include <locus/devices/cpu.h>
-#include <locus/ops/copy.h>
-#include <locus/ops/create.h>
-#include <locus/ops/index.h>
-#include <locus/ops/random/random_kernel.h>
+#include <locus/ops/random/draw.h>
 
 namespace locus {
 
 namespace {
 
-DType random_infer(std::span<const Meta>, const RandomAttrs& a, std::span<Meta> out) {
-  out[0] = a.meta;
-  return a.meta.dtype;
-}
-
-// `words`: 32-bit numbers per element.
-Tensor draw(const Op& op, RandomAttrs a, const Shape& shape, const TensorOptions& o, DType fallback,
-            uint64_t words) {
-  const DType dtype = o.dtype.value_or(fallback);
-  a.meta = locus::detail::checked_meta(op.name.c_str(), dtype, shape);
-  const Context c = o.context.value_or(current_context());
-  a.key = live<PhiloxKey>(c, random::source(static_cast<uint64_t>(shape.size()) * words));
-  return invoke_on(c, op, a);
-}
+using random::detail::check_tries, random::detail::draw, random::detail::kWordsOfElement;
 
 // The largest number of a floating dtype.
 double greatest(DType d) {
@@ -55,17 +35,40 @@ void check_interval(DType d, double low, double high) {
 
 uint64_t words_of(const TensorOptions& o) { return o.dtype == f64 ? 2 : 1; }
 
-// Attributes that suit each distribution. Keys differ at each call and, if captured, at each
-// replay.
-Samples samples(Context c, DType d) {
-  Samples all;
-  for (const Shape& shape : {Shape{3, 7}, Shape{1001}}) {
-    RandomAttrs r{.a = .3, .b = 2, .low = 3, .range = 100, .meta = make_meta(d, shape)};
-    if (!all.empty()) r.a = .6, r.b = 1.3, r.low = 7, r.range = 41;
-    r.key = live<PhiloxKey>(c, [] { return random::reserve(4096); });
-    all.push_back(Sample({}, r));
-  }
-  return all;
+void check_normal(const char* op, DType d, double loc, double scale) {
+  const double most = greatest(d);
+  if (!(scale >= 0 && scale <= most && std::abs(loc) <= most))
+    throw ValueError(op, ": expected loc and scale >= 0 of at most ", most, ", got loc ", loc,
+                     ", scale ", scale);
+}
+
+void check_chance(const char* op, double p) {
+  if (!(p >= 0 && p <= 1)) throw ValueError(op, ": expected a probability in [0, 1], got ", p);
+}
+
+template <class T>
+bool holds_any(double lower, double upper) {
+  return Interval<T>::closed(lower, upper).any();
+}
+
+void check_truncated(DType d, double lower, double upper, double mean, double std) {
+  constexpr double kInf = std::numeric_limits<double>::infinity(), kFar = 1e150;
+  const auto bad = [&](const char* expected) {
+    return ValueError("truncated_normal: lower ", lower, ", upper ", upper, ", mean ", mean,
+                      ", std ", std, ": expected ", expected);
+  };
+  if (!(lower <= upper) || lower == kInf || upper == -kInf) throw bad("lower <= upper");
+  if (!(std >= 0 && std <= kFar && std::abs(mean) <= kFar))
+    throw bad("a mean and a std >= 0 of at most 1e150");
+  if (std == 0 && !(lower <= mean && mean <= upper))
+    throw bad("for std 0 a mean between the bounds");
+  if (std > 0 && ((lower - mean) / std > kFar || (upper - mean) / std < -kFar))
+    throw bad("bounds that are not that many stds away from the mean");
+  const bool any = d == f16    ? holds_any<Half>(lower, upper)
+                   : d == bf16 ? holds_any<BFloat16>(lower, upper)
+                   : d == f64  ? holds_any<double>(lower, upper)
+                               : holds_any<float>(lower, upper);
+  if (!any) throw bad(text_of("bounds with a number of dtype ", name(d), " between them").c_str());
 }
 
 }  // namespace
@@ -82,7 +85,7 @@ Tensor uniform(double low, double high, const Shape& shape, TensorOptions o, Cal
     throw ValueError("uniform: expected low <= high that ", name(d),
                      " holds, not further apart than ", apart, ", got low ", low, ", high ", high);
   check_interval(d, low, high);
-  return draw(op, {.a = low, .b = high}, shape, o, f32, words_of(o));
+  return draw(op, RandomAttrs{.a = low, .b = high}, shape, o, f32, words_of(o));
 } catch (const Error&) {
   rethrow_at(from);
 }
@@ -90,11 +93,28 @@ Tensor uniform(double low, double high, const Shape& shape, TensorOptions o, Cal
 Tensor normal(double loc, double scale, const Shape& shape, TensorOptions o, Caller from) try {
   const UserLine user_line(from);
   static const OpRef<RandomAttrs> op("normal");
-  const double most = greatest(o.dtype.value_or(f32));
-  if (!(scale >= 0 && scale <= most && std::abs(loc) <= most))
-    throw ValueError("normal: expected loc and scale >= 0 of at most ", most, ", got loc ", loc,
-                     ", scale ", scale);
-  return draw(op, {.a = loc, .b = scale}, shape, o, f32, words_of(o));
+  check_normal("normal", o.dtype.value_or(f32), loc, scale);
+  return draw(op, RandomAttrs{.a = loc, .b = scale}, shape, o, f32, words_of(o));
+} catch (const Error&) {
+  rethrow_at(from);
+}
+
+Tensor truncated_normal(double lower, double upper, double mean, double std, const Shape& shape,
+                        TensorOptions o, Caller from) try {
+  const UserLine user_line(from);
+  static const OpRef<TruncatedAttrs> op("truncated_normal");
+  check_truncated(o.dtype.value_or(f32), lower, upper, mean, std);
+  const TruncatedAttrs a{.a = mean, .b = std, .lower = lower, .upper = upper};
+  return draw(op, a, shape, o, f32, kWordsOfElement);
+} catch (const Error&) {
+  rethrow_at(from);
+}
+
+Tensor laplace(double loc, double scale, const Shape& shape, TensorOptions o, Caller from) try {
+  const UserLine user_line(from);
+  static const OpRef<RandomAttrs> op("laplace");
+  check_normal("laplace", o.dtype.value_or(f32), loc, scale);
+  return draw(op, RandomAttrs{.a = loc, .b = scale}, shape, o, f32, words_of(o));
 } catch (const Error&) {
   rethrow_at(from);
 }
@@ -107,7 +127,7 @@ Tensor randint(int64_t low, int64_t high, const Shape& shape, TensorOptions o, C
     throw ValueError("randint: expected low < high, both within ", name(dtype), ", got low ", low,
                      ", high ", high);
   const uint64_t range = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
-  return draw(op, {.low = low, .range = range}, shape, o, i32, 2);
+  return draw(op, RandomAttrs{.low = low, .range = range}, shape, o, i32, 2);
 } catch (const Error&) {
   rethrow_at(from);
 }
@@ -115,57 +135,22 @@ Tensor randint(int64_t low, int64_t high, const Shape& shape, TensorOptions o, C
 Tensor bernoulli(double prob, const Shape& shape, TensorOptions o, Caller from) try {
   const UserLine user_line(from);
   static const OpRef<RandomAttrs> op("bernoulli");
-  if (!(prob >= 0 && prob <= 1))
-    throw ValueError("bernoulli: expected a probability in [0, 1], got ", prob);
-  return draw(op, {.a = prob}, shape, o, f32, 1);
+  check_chance("bernoulli", prob);
+  return draw(op, RandomAttrs{.a = prob}, shape, o, f32, 1);
 } catch (const Error&) {
   rethrow_at(from);
 }
 
-Tensor permutation(int64_t n, TensorOptions o, Caller from) try {
+Tensor binomial(int64_t n, double p, const Shape& size, TensorOptions o, Caller from) try {
   const UserLine user_line(from);
-  if (n < 0) throw ValueError("permutation: expected n >= 0, got ", n);
-  const DType dtype = o.dtype.value_or(i64);
-  const auto exact = [dtype](int64_t v) {
-    return dispatch(dtype, [v](auto type) {
-      return convert<int64_t>(convert<typename decltype(type)::type>(v)) == v;
-    });
-  };
-  if (n > 1 && !(exact(n - 1) && exact(n - 2)))  // one of them is odd
-    throw DTypeError("permutation: numbers below ", n, " do not fit dtype ", name(dtype));
-  capture::check("permutation", "it is drawn on the host");
-  const Tensor order = empty({n}, {cpu(), i64});
-  int64_t* const at = static_cast<int64_t*>(order.data_ptr());
-  std::iota(at, at + n, int64_t{0});
-  const PhiloxKey key = reserve(static_cast<uint64_t>(n) * 2);
-  for (uint64_t i = static_cast<uint64_t>(n); i-- > 1;) {  // Fisher and Yates
-    const uint64_t r = locus::detail::pair(philox(key, i / 2), static_cast<int>(i % 2));
-    std::swap(at[i], at[locus::detail::multiply_high(r, i + 1)]);
-  }
-  return (dtype == i64 ? order : cast(order, dtype))
-      .as_in_context(o.context.value_or(current_context()), from);
-} catch (const Error&) {
-  rethrow_at(from);
-}
-
-Tensor shuffle(const Tensor& x, Caller from) try {
-  const UserLine user_line(from);
-  if (x.ndim() == 0) throw ShapeError("shuffle: ", describe(x), ": expected at least one axis");
-  return take(x, permutation(x.shape()[0], x.context(), from));
+  static const OpRef<RandomAttrs> op("binomial");
+  check_chance("binomial", p);
+  check_tries("binomial", n, o.dtype.value_or(i64));
+  return draw(op, RandomAttrs{.a = p, .low = n}, size, o, i64, kWordsOfElement);
 } catch (const Error&) {
   rethrow_at(from);
 }
 
 }  // namespace random
-
-void register_random() {
-  for (const char* name : {"uniform", "normal", "randint", "bernoulli"})
-    OpDef<RandomAttrs>(name)
-        .inputs(0)
-        .infer<&random_infer>()
-        .random()
-        .no_gradient("has no inputs")
-        .samples<&samples>();
-}
 
 }  // namespace locus

@@ -169,6 +169,16 @@ TEST_F(OpLines, OfRandomNumbersAndCopies) {
   EXPECT_NAMES_ITS_LINE(random::normal(0, -1, {2}));
   EXPECT_NAMES_ITS_LINE(random::randint(1, 0, {2}));
   EXPECT_NAMES_ITS_LINE(random::bernoulli(2, {2}));
+  EXPECT_NAMES_ITS_LINE(random::binomial(1, 2, {2}));
+  EXPECT_NAMES_ITS_LINE(random::laplace(0, -1, {2}));
+  EXPECT_NAMES_ITS_LINE(random::truncated_normal(1, 0, 0, 1, {2}));
+  EXPECT_NAMES_ITS_LINE(random::exponential(-1, {2}));
+  EXPECT_NAMES_ITS_LINE(random::gamma(-1, 1));
+  EXPECT_NAMES_ITS_LINE(random::beta(-1, 1, {2}));
+  EXPECT_NAMES_ITS_LINE(random::poisson(-1, {2}));
+  EXPECT_NAMES_ITS_LINE(random::multinomial(1, {}));
+  EXPECT_NAMES_ITS_LINE(random::choice(0, {2}));
+  EXPECT_NAMES_ITS_LINE(random::choice(ones({}), {2}));
   EXPECT_NAMES_ITS_LINE(random::permutation(-1));
   EXPECT_NAMES_ITS_LINE(random::shuffle(ones({})));
   EXPECT_NAMES_ITS_LINE(cast(none_, f64));

@@ -208,6 +208,9 @@ Known known() {
   add<Random, 0, &Random::a, &Random::b, &Random::low, &Random::range, &Random::key, &Random::meta>(
       all, {"a", "b", "low", "range", "key", "meta"});
   add_rearrangements(all);
+  using Truncated = TruncatedAttrs;
+  add<Truncated, 0, &Truncated::a, &Truncated::b, &Truncated::lower, &Truncated::upper,
+      &Truncated::key, &Truncated::meta>(all, {"a", "b", "lower", "upper", "key", "meta"});
   add_optimizers(all);
   return all;
 }
@@ -260,6 +263,27 @@ bool is_unread(const std::string& op, const std::string& field) {
       "bernoulli.b",
       "bernoulli.low",
       "bernoulli.range",
+      "exponential.b",
+      "exponential.low",
+      "exponential.range",
+      "laplace.low",
+      "laplace.range",
+      "gamma.low",
+      "gamma.range",
+      "beta.low",
+      "beta.range",
+      "poisson.b",
+      "poisson.low",
+      "poisson.range",
+      "binomial.b",
+      "binomial.range",
+      "multinomial.a",
+      "multinomial.b",
+      "multinomial.range",
+      "choice.a",
+      "choice.b",
+      "choice.low",
+      "choice.range",
   };
   return std::ranges::count(all, at) > 0;
 }
