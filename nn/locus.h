@@ -77,8 +77,8 @@
 #include <locus/ops/rearrange.h>
 #include <locus/ops/reduce.h>
 #include <locus/ops/reduction_kernels.h>
-#include <locus/ops/scan.h>
 #include <locus/ops/resize.h>
+#include <locus/ops/scan.h>
 #include <locus/ops/softmax.h>
 #include <locus/ops/special.h>
 #include <locus/ops/trigonometry.h>

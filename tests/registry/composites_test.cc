@@ -154,29 +154,6 @@ TEST_P(Composites, GradientsAgreeWithFiniteDifferences) {
 INSTANTIATE_TEST_SUITE_P(Functions, Composites, testing::ValuesIn(composites()),
                          [](const auto& p) { return std::string(p.param.name); });
 
-// Functions of ops/*.h that take or give tensors, except those in `detail` and `fusion`.
-std::set<std::string> functions_of_headers() {
-  const std::regex line(
-      "^(?:inline )?(Tensor&?|Tensors|std::pair<Tensor, Tensor>|void) ([a-z_0-9]+)\\((.*)");
-  std::set<std::string> all;
-  for (const auto& entry : std::filesystem::directory_iterator(LOCUS_TEST_DATA "/../../ops")) {
-    if (entry.path().extension() != ".h") continue;
-    std::ifstream file(entry.path());
-    std::smatch match;
-    bool detail = false;
-    for (std::string text; std::getline(file, text);) {
-      if (text.starts_with("namespace") &&
-          (text.find("detail") != std::string::npos || text.find("fusion") != std::string::npos))
-        detail = true;
-      if (text.starts_with("}  // namespace")) detail = false;
-      if (detail || !std::regex_match(text, match, line)) continue;
-      if (match[1] != "void" || match[3].str().find("Tensor") != std::string::npos)
-        all.insert(match[2]);
-    }
-  }
-  return all;
-}
-
 TEST(CompositeTable, HasEveryFunctionOfTheHeaders) {
   register_builtins();
   std::set<std::string> wanted, sampled;

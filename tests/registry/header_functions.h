@@ -11,7 +11,8 @@ namespace locus::test {
 
 // Functions of ops/*.h that take or give tensors, except those in `detail` and `fusion`.
 inline std::set<std::string> functions_of_headers() {
-  const std::regex line("^(?:inline )?(Tensor&?|Tensors|void) ([a-z_0-9]+)\\((.*)");
+  const std::regex line(
+      "^(?:inline )?(Tensor&?|Tensors|std::pair<Tensor, Tensor>|void) ([a-z_0-9]+)\\((.*)");
   std::set<std::string> all;
   for (const auto& entry : std::filesystem::directory_iterator(LOCUS_TEST_DATA "/../../ops")) {
     if (entry.path().extension() != ".h") continue;

@@ -9,9 +9,9 @@
 #include <locus/ops/create/create_kernel.h>
 #include <locus/ops/elementwise/activation_kernel.h>
 #include <locus/ops/elementwise/kernels.h>
-#include <locus/ops/index/flat_index_kernel.h>
 #include <locus/ops/elementwise/special_kernel.h>
 #include <locus/ops/elementwise/unary_kernel.h>
+#include <locus/ops/index/flat_index_kernel.h>
 #include <locus/ops/index/index_kernel.h>
 #include <locus/ops/join/join_kernel.h>
 #include <locus/ops/matmul_attrs.h>
@@ -188,7 +188,6 @@ Known known() {
   add<MaskAttrs, 0, &MaskAttrs::count>(all, {"count"});
   add<MaskFillAttrs, 0, &MaskFillAttrs::value>(all, {"value"});
   add<UnravelAttrs, 0, &UnravelAttrs::shape, &UnravelAttrs::axes_last>(all, {"shape", "axes_last"});
-  add<UnravelAttrs, 0, &UnravelAttrs::shape>(all, {"shape"});
   add<RavelAttrs, 0, &RavelAttrs::shape, &RavelAttrs::mode>(all, {"shape", "mode"});
   add<ShapeAttrs, 0, &ShapeAttrs::target>(all, {"target"});
   add<TransposeAttrs, 0, &TransposeAttrs::axes>(all, {"axes"});

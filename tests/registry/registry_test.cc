@@ -121,8 +121,8 @@ bool refuses_empty(const std::string& name) {
       "slice",           "reshape",          "mask_indices",
       "mask_select",     "mask_select_grad", "rms_norm_grad",
       "layer_norm_grad", "dense_backward",   "convolution_backward",
-      "embed_diagonal",  "resize_nearest"};
-      "choice",          "multinomial"};
+      "embed_diagonal",  "resize_nearest",   "choice",
+      "multinomial"};
   return all.contains(name);
 }
 
