@@ -27,6 +27,7 @@ inline Tensor operator&(const Operand& x, const Operand& y) { return bitwise_and
 inline Tensor operator|(const Operand& x, const Operand& y) { return bitwise_or(x, y); }
 inline Tensor operator^(const Operand& x, const Operand& y) { return bitwise_xor(x, y); }
 inline Tensor operator~(At<Tensor> x) { return bitwise_not(x.value, x.from); }
+inline Tensor operator~(At<Selection> x) { return bitwise_not(x.value.gather(), x.from); }
 
 // In place, as x += y.
 Tensor& operator&=(Tensor& x, const Operand& y);

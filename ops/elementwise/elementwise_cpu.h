@@ -81,21 +81,41 @@ concept HasQuick = requires(const F& f, C... x) {
   f.fits(x...);
 };
 
-// The function that a formula is compiled into. f16 and bf16 share f32's.
-template <class F, class R, class... C>
-[[gnu::noinline]] void loop(const void* attrs, R* out, int64_t n, const C*... in) {
-  const F f = formula::formula_of<F>(*static_cast<const formula::AttrsOf<F>*>(attrs));
-  // An iteration reads and writes only index i, so an output may be an input.
 #ifdef __clang__
 #define LOCUS_EACH _Pragma("clang loop vectorize(assume_safety)") for
 #else
 #define LOCUS_EACH _Pragma("GCC ivdep") for
 #endif
+
+// Computes a block by f.by(y), if the formula has it and the block has one y.
+template <class F, class R, class... C>
+bool loop_by(const F&, R*, int64_t, const C*...) {
+  return false;
+}
+template <class F, class R, class C>
+requires requires(const F& f, C y) { f.by(y); }
+bool loop_by(const F& f, R* out, int64_t n, const C* x, const C* y) {
+  const C first = y[0];
+  if (!(first > 0) || y[n - 1] != first) return false;
+  Wrap<C> other = 0;
+  LOCUS_EACH(int64_t i = 0; i < n; ++i) other |= static_cast<Wrap<C>>(y[i] ^ first);
+  if (other != 0) return false;
+  const auto of = f.by(first);
+  LOCUS_EACH(int64_t i = 0; i < n; ++i) out[i] = static_cast<R>(of(x[i]));
+  return true;
+}
+
+// The function that a formula is compiled into. f16 and bf16 share f32's.
+template <class F, class R, class... C>
+[[gnu::noinline]] void loop(const void* attrs, R* out, int64_t n, const C*... in) {
+  const F f = formula::formula_of<F>(*static_cast<const formula::AttrsOf<F>*>(attrs));
+  // An iteration reads and writes only index i, so an output may be an input.
   if constexpr (HasQuick<F, C...>) {
     for (int64_t at = 0; at < n; at += kBlock) {
       const int64_t end = n - at < kBlock ? n : at + kBlock;
       Wrap<R> rest = 0;  // in vector code, as wide as the elements
       LOCUS_EACH(int64_t i = at; i < end; ++i) rest |= f.fits(in[i]...) ? 0u : 1u;
+      if (rest == 0 && loop_by(f, out + at, end - at, in + at...)) continue;
       if (rest == 0) {
         LOCUS_EACH(int64_t i = at; i < end; ++i) out[i] = static_cast<R>(f.quick(in[i]...));
       } else {

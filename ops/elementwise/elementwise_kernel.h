@@ -38,6 +38,8 @@ struct FloorDivide : Binary<"floor_divide", kNumbers, 16, kNothing> {
   static constexpr double kLow2 = .5, kHigh2 = 3;
   LOCUS_HD bool fits(auto x, auto y) const { return m::divides_quickly(x, y); }
   LOCUS_HD auto quick(auto x, auto y) const { return m::quotient_floored<true>(x, y); }
+  template <class V>
+  requires(kInteger<V>) LOCUS_HD auto by(V y) const { return m::FloorBy<V>(y); }
   LOCUS_HD auto apply(auto x, auto y) const {
     return fits(x, y) ? quick(x, y) : m::quotient_floored<false>(x, y);
   }

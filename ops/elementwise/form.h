@@ -105,9 +105,10 @@ class Real {
 //                   is. In f16, other gradients are computed in f32
 //   kExact          the elements of the gradients are those of d, -d or 0. Otherwise, in 16 bits,
 //                   gradients that are summed over broadcast axes are computed in f32
-//   fits(x[, y]),   where fits() is true, quick() gives the bits of apply() without branches, so
-//   the quick(x[, y])   CPU computes blocks that fit in vector code check(expect)   checks the
-//   attributes: expect(c > 0, "c", c, "above 0"); expect.holds(c): c is
+//   fits(x[, y])    whether quick(x[, y]) has the bits of apply(). quick() is free of branches, so
+//                   the CPU computes blocks that fit in vector code
+//   by(y)           a function of x that has the bits of quick(x, y), for one y above 0
+//   check(expect)   checks the attributes: expect(c > 0, "c", c, "above 0"); expect.holds(c): c is
 //                   a number of the data's dtype, up to rounding
 //   kNamed          false: another function than call() has the op's name (ops/named.h)
 //   Widens<...>     around the base, if results are too large or too close for 16 bits

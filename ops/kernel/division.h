@@ -137,4 +137,22 @@ LOCUS_HD V quotient_floored(V x, V y) {
   }
 }
 
+// The quotients of integers by one positive number, rounded down. They are exact: x + 1/2 is so far
+// from multiples of the divisor that rounding errors do not matter. i64: where divides_quickly().
+template <class V>
+class FloorBy {
+ public:
+  LOCUS_HD explicit FloorBy(V divisor) : factor_(1 / static_cast<F>(divisor)) {}
+  LOCUS_HD V operator()(V x) const {
+    if constexpr (kSame<V, int64_t>)
+      return to_i64(floor((to_f64(x) + 0.5) * factor_));
+    else
+      return static_cast<V>(floor((static_cast<F>(x) + F(0.5)) * factor_));
+  }
+
+ private:
+  using F = If<sizeof(V) == 1, float, double>;
+  F factor_;
+};
+
 }  // namespace locus::m

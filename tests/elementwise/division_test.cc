@@ -123,6 +123,26 @@ TEST(DivisionOf, LargeI64IsExact) {
   }
 }
 
+TEST(DivisionOf, IntegersByOneNumberIsExact) {
+  for (Context c : contexts())
+    for (DType d : {u8, i8, i32, i64}) {
+      SCOPED_TRACE(to_string(c) + " " + name(d));
+      const int64_t most = d == u8 ? 255 : d == i8 ? 127 : d == i32 ? 2147483647 : (1ll << 50) - 1;
+      const int64_t low = d == u8 ? 0 : -most;
+      std::vector<int64_t> x;
+      for (int64_t i = 0; i < 128; ++i)
+        for (int64_t v : {low + i, most - i, i, d == u8 ? i : -i, most / 3 * (i % 3) + i})
+          if (v <= most) x.push_back(v);
+      const Tensor a = array(x, c).astype(d);
+      for (int64_t y :
+           {int64_t{1}, int64_t{2}, int64_t{3}, int64_t{7}, int64_t{100}, most - 1, most}) {
+        std::vector<int64_t> want;
+        for (int64_t v : x) want.push_back(v / y - (v % y < 0));
+        EXPECT_EQ(floor_divide(a, y).astype(i64).to_vector<int64_t>(), want) << "by " << y;
+      }
+    }
+}
+
 TEST(DivisionOf, BoolIsI8) {
   const Tensor x = array({true, false}), y = array({true, true});
   for (const Tensor& z : {floor_divide(x, y), x % y, fmod(x, y)}) EXPECT_EQ(z.dtype(), i8);
