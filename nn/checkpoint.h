@@ -10,7 +10,7 @@
 //
 // The first checkpoint is the folder "run/checkpoint-000001". The folder has a file for each part,
 // in MXNet's .params format (core/io.h), and manifest.json with the size and CRC-32 of each file.
-// The state of random numbers is always a part. If kernels were chosen by measuring
+// The state of random numbers is always a part; a random::Generator is one if it is given. If kernels were chosen by measuring
 // (core/tuning.h), the choices are a part, too. load() restores these parts without being asked.
 #pragma once
 

@@ -44,19 +44,20 @@ void expect_file_name(const std::string& name) {
                      "'; expected letters, digits, '_' and '-': it names a file");
 }
 
-Part random_part() {
-  return {"random",
-          [] {
-            const PhiloxKey key = random::state();
+// The state of random numbers that `get` returns and `set` takes.
+Part random_part(std::string name, std::function<PhiloxKey()> get,
+                 std::function<void(PhiloxKey)> set) {
+  return {std::move(name),
+          [get] {
+            const PhiloxKey key = get();
             return NamedTensors{
                 {"philox",
                  array(std::vector<int64_t>{as_i64(key.seed), as_i64(key.offset)}, {cpu(), i64})}};
           },
-          [](const NamedTensors& state, const std::string& file) -> std::function<void()> {
+          [set](const NamedTensors& state, const std::string& file) -> std::function<void()> {
             const auto v = vector_of<int64_t>(state, "philox", 2, file);
-            return [v] {
-              random::set_state({static_cast<uint64_t>(v[0]), static_cast<uint64_t>(v[1])});
-            };
+            return [set, key = PhiloxKey{static_cast<uint64_t>(v[0]),
+                                         static_cast<uint64_t>(v[1])}] { set(key); };
           }};
 }
 
@@ -99,7 +100,7 @@ Part loader_part(auto& loader) {
 
 Parts with_own(const Parts& parts) {
   Parts all = parts;
-  all.push_back(random_part());
+  all.push_back(random_part("random", random::state, random::set_state));
   all.push_back(tuning_part());
   std::set<std::string> names;
   for (const Part& p : all)
@@ -170,6 +171,11 @@ Part::Part(amp::LossScaler& scaler)
             scaler.check_state(s);
             return [&scaler, s] { scaler.set_state(s); };
           }) {}
+
+Part::Part(random::Generator generator)
+    : Part(random_part(
+          "generator", [generator] { return generator.state(); },
+          [generator](PhiloxKey key) mutable { generator.set_state(key); })) {}
 
 Part Part::named(std::string name) const {
   Part p = *this;

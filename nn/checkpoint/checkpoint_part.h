@@ -12,6 +12,7 @@
 #include <locus/nn/loss_scaler.h>
 #include <locus/nn/prefetch.h>
 #include <locus/nn/trainer.h>
+#include <locus/ops/random.h>
 
 namespace locus::checkpoint {
 
@@ -29,7 +30,8 @@ class Part {
   Part(nn::Trainer& trainer);      // "trainer": as save_states() writes
   Part(data::DataLoader& loader);  // "loader": the next batch
   Part(data::Prefetcher& loader);
-  Part(amp::LossScaler& scaler);  // "scaler": the scale, and steps until it changes
+  Part(amp::LossScaler& scaler);      // "scaler": the scale, and steps until it changes
+  Part(random::Generator generator);  // "generator": where its next draw starts
   // The program's numbers, such as progress and histories. The vectors must outlive the part.
   // Restoring gives them their saved lengths.
   Part(std::string name, std::vector<std::pair<std::string, std::vector<double>*>> numbers);

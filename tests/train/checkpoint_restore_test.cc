@@ -85,5 +85,17 @@ TEST_F(CheckpointRestore, PartsBeforeOneThatFailsStayRestored) {
   EXPECT_EQ(after_[0], 1);
 }
 
+TEST_F(CheckpointRestore, AGeneratorResumesItsSequence) {
+  random::Generator rng(3), other(4);
+  random::normal(0, 1, {5});
+  rng.normal(0, 1, {5});
+  checkpoint::save(folder(), {rng, checkpoint::Part(other).named("other")});
+  const auto next = rng.normal(0, 1, {5}).to_vector<float>();
+  random::Generator resumed, second;
+  ASSERT_TRUE(checkpoint::load(folder(), {resumed, checkpoint::Part(second).named("other")}));
+  EXPECT_EQ(resumed.normal(0, 1, {5}).to_vector<float>(), next);
+  EXPECT_EQ(second.state().seed, 4u);
+}
+
 }  // namespace
 }  // namespace locus
