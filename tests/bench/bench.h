@@ -29,6 +29,7 @@ void add_networks();     // bench_networks.cc
 void add_norm();         // bench_norm.cc
 void add_optim();        // bench_optim.cc
 void add_prefetch();     // bench_prefetch.cc
+void add_random();       // bench_random.cc
 void add_reduce();       // bench_reduce.cc
 void add_runtime();      // bench_runtime.cc
 void add_train_step();   // bench_train_step.cc

@@ -53,6 +53,7 @@ int main(int argc, char** argv) {
   locus::bench::add_norm();
   locus::bench::add_optim();
   locus::bench::add_prefetch();
+  locus::bench::add_random();
   locus::bench::add_reduce();
   locus::bench::add_runtime();
   locus::bench::add_train_step();
