@@ -7,6 +7,7 @@
 #include <locus/core/stream.h>
 #include <locus/ops/create.h>
 #include <locus/ops/random.h>
+#include <locus/ops/random/random_kernel.h>
 #include "tests/support/contexts.h"
 
 namespace locus::test {
@@ -57,6 +58,52 @@ TEST(RandomCalls, AnElementDependsOnItsPlaceAlone) {
     std::vector<double> many = values(random::gamma(.7, 1, {5000}, c));
     many.resize(few.size());
     EXPECT_EQ(many, few);
+  }
+}
+
+// GPUs round from quick_normals() where its error leaves no doubt.
+TEST(RandomCalls, QuickNormalsLieWithinTheirError) {
+  uint32_t words[2] = {1, 2};
+  for (uint32_t i = 0; i < 2000000; ++i) {
+    for (uint32_t& w : words) w = w * 1664525u + 1013904223u;
+    uint32_t first = words[0] ^ words[1] >> 16, second = words[1] ^ words[0] >> 16;
+    if (i < 1000) first = i * 65536 + (i % 7) - 3;  // near powers of 2, quarters, 0 and 1
+    if (i >= 1000 && i < 2000) first = ~uint32_t{0} - (i - 999);
+    if (i >= 2000 && i < 3000) second = (i % 8) * 0x20000000u + i / 8 - 310;
+    double quick[2], exact[2];
+    detail::quick_normals(first, second, quick);
+    detail::box_muller((first + 1.0) * 0x1p-32, second * 0x1p-32, exact);
+    for (int k = 0; k < 2; ++k)
+      ASSERT_LE(std::abs(quick[k] - exact[k]), detail::kQuickError / 4 * std::abs(exact[k]))
+          << first << " " << second;
+  }
+  double none[2];
+  detail::quick_normals(~uint32_t{0}, 5, none);
+  EXPECT_TRUE(std::isnan(none[0]) && std::isnan(none[1]));
+}
+
+TEST(RandomCalls, FunctionsAreExactToAnUlpOrTwo) {
+  for (int i = -7450; i <= 7090; ++i) {
+    const double x = i * .1000123;
+    ASSERT_NEAR(detail::exp_exact(x), std::exp(x), 3e-16 * std::exp(x) + 0x1p-1074) << x;
+    const double y = std::exp(x / 20);
+    ASSERT_NEAR(detail::log1p_exact(y), std::log1p(y), 5e-16 * std::log1p(y)) << y;
+    if (y < 1) {
+      ASSERT_NEAR(detail::log1p_exact(-y), std::log1p(-y), -5e-16 * std::log1p(-y)) << y;
+    }
+  }
+  EXPECT_EQ(detail::exp_exact(710), std::numeric_limits<double>::infinity());
+  EXPECT_EQ(detail::exp_exact(-746), 0);
+  for (double k = 1; k < 1e9; k = std::floor(k * 1.5) + 1) {
+    const long double wanted = std::lgamma(k + 1.L) -
+                               (k + .5L) * std::log(static_cast<long double>(k)) + k -
+                               .91893853320467274178L;
+    ASSERT_NEAR(detail::stirling_error(k), static_cast<double>(wanted),
+                4e-14 + 1e-18 * k * std::log(k + 1))
+        << k;
+    const long double m = k * 1.01L, x = k;
+    ASSERT_NEAR(detail::deviance(k, k * 1.01), static_cast<double>(x * std::log(x / m) + m - x),
+                1e-11 * k);
   }
 }
 
