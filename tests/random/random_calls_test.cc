@@ -6,6 +6,7 @@
 
 #include <locus/core/stream.h>
 #include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
 #include <locus/ops/random.h>
 #include <locus/ops/random/random_kernel.h>
 #include "tests/support/contexts.h"
@@ -59,6 +60,30 @@ TEST(RandomCalls, AnElementDependsOnItsPlaceAlone) {
     many.resize(few.size());
     EXPECT_EQ(many, few);
   }
+}
+
+// The numbers of a seed must not change between versions.
+TEST(RandomCalls, ASeedGivesTheseNumbers) {
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  random::Generator rng(2024);
+  const auto expect = [](const Tensor& x, const std::vector<double>& wanted) {
+    EXPECT_THAT(values(x), testing::Pointwise(testing::DoubleNear(1e-7), wanted));
+  };
+  expect(rng.exponential(2, {3}), {1.00938928, 2.62933731, 0.0310421828});
+  expect(rng.laplace(1, 2, {3}), {-1.12099087, 2.66071105, 1.21540105});
+  expect(rng.gamma(.3, 2, {3}), {1.50880861, 0.000273294194, 0.0058196513});
+  expect(rng.gamma(4, 2, {3}) / 10, {.50400815, .725632954, .838830948});
+  expect(rng.beta(.5, 2, {3}), {0.0184531957, 0.426300704, 0.533922911});
+  expect(rng.truncated_normal(-1, 2, 0, 1, {3}), {0.0786886886, 0.0966085643, 0.917964101});
+  expect(rng.truncated_normal(5, kInf, 0, 1, {3}) / 10, {.545197201, .505722809, .517637634});
+  expect(rng.poisson(3, {6}), {4, 4, 2, 1, 2, 5});
+  expect(rng.poisson(300, {6}), {324, 278, 287, 281, 276, 297});
+  expect(rng.binomial(100, .3, {6}), {31, 28, 27, 28, 38, 29});
+  expect(rng.multinomial(100, {.2, .3, .5}, {2}), {22, 31, 47, 21, 31, 48});
+  expect(rng.choice(4, {6}, {.p = {.1, .2, .3, .4}}), {3, 3, 1, 1, 0, 2});
+  expect(rng.choice(9, {6}, {.replace = false}), {5, 8, 6, 3, 2, 0});
+  expect(rng.choice(4, {3}, {.replace = false, .p = {.1, .2, .3, .4}}), {3, 0, 1});
+  expect(rng.permutation(6), {0, 4, 5, 2, 1, 3});
 }
 
 // GPUs round from quick_normals() where its error leaves no doubt.
