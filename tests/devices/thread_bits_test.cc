@@ -14,6 +14,7 @@
 #include <locus/ops/create.h>
 #include <locus/ops/dense.h>
 #include <locus/ops/elementwise.h>
+#include <locus/ops/gather.h>
 #include <locus/ops/index.h>
 #include <locus/ops/norm.h>
 #include <locus/ops/optim.h>
@@ -175,6 +176,14 @@ TEST(ThreadBits, OfElementsAndIndices) {
                      return take(in[0], arange(9000, {c, i64}) % 700);
                    },
                    {s}, {f32, bf16});
+  for (int64_t places : {700, 300000})  // one thread adds, or each of them adds in its part
+    expect_same_bits("index_add",
+                     [&](const Tensors& in) {
+                       const Tensor ids = arange(280700, {in[0].context(), i64}) * 7919 % places;
+                       return index_add(zeros({places}, {in[0].context(), in[0].dtype()}), 0, ids,
+                                        in[0].reshape({280700}));
+                     },
+                     {s}, {f32, f64, bf16});
   expect_same_bits("masks", [](const Tensors& in) { return Tensor(in[0][in[0] > .5]); }, {s});
 }
 
