@@ -30,6 +30,30 @@ void copy_rows(const Walk<2>& w, const T* in, T* out) {
   });
 }
 
+// Each element N times in a row: the last axis, where the input's stride is 0.
+template <int N, class T>
+void copy_repeated(Walk<2> w, const T* in, T* out) {
+  w.size /= N;
+  --w.rank;
+  const int64_t step = w.stride[0][w.rank - 1];
+  parallel_ranges(w.size, kGrain / N, [&](int64_t begin, int64_t end) {
+    for_rows<2>({w.path(0), w.path(1)}, begin, end - begin,
+                [&](const int64_t(&at)[2], int64_t, int64_t n) {
+                  const T* const from = in + at[0];
+                  T* const to = out + at[1];
+                  for (int64_t k = 0; k < n; ++k)
+                    for (int j = 0; j < N; ++j) to[k * N + j] = from[k * step];
+                });
+  });
+}
+// The number of repetitions if copy_repeated() takes it, or 0.
+LOCUS_HD int64_t repetitions(const Walk<2>& w) {
+  const int last = w.rank - 1;
+  const bool repeats = last > 0 && w.stride[0][last] == 0 && w.stride[1][last] == 1 &&
+                       w.stride[1][last - 1] == w.shape[last] && w.shape[last - 1] > 1;
+  return repeats ? w.shape[last] : 0;
+}
+
 // The input is contiguous along axis t, the output along the last: tiles of a cache line each way.
 template <class T>
 void transpose_tiles(const Walk<2>& whole, int t, const T* in, T* out) {
@@ -68,7 +92,16 @@ void transpose_tiles(const Walk<2>& whole, int t, const T* in, T* out) {
 template <class T>
 void copy_same(const Walk<2>& w, const T* in, T* out) {
   if (const int t = transposed_axis(w); t >= 0) return transpose_tiles(w, t, in, out);
-  copy_rows(w, in, out);
+  switch (repetitions(w)) {
+    case 2:
+      return copy_repeated<2>(w, in, out);
+    case 3:
+      return copy_repeated<3>(w, in, out);
+    case 4:
+      return copy_repeated<4>(w, in, out);
+    default:
+      copy_rows(w, in, out);
+  }
 }
 
 // Casts contiguous elements: the only code per pair of dtypes. Other elements are made contiguous

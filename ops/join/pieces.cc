@@ -45,25 +45,34 @@ std::vector<int64_t> checked_counts(const Tensor& x, const Tensor& counts, int64
                      " counts");
   if (!is_integer(counts.dtype()))
     throw DTypeError("repeat: counts ", describe(counts), ": expected integers");
-  std::vector<int64_t> all =
-      cast(counts.ndim() == 0 ? counts.reshape({1}) : counts, i64).to_vector<int64_t>(from);
+  const Tensor whole = counts.dtype() == i64 ? counts : cast(counts, i64);
+  std::vector<int64_t> all = whole.to_vector<int64_t>(from);
   for (const int64_t c : all)
     if (c < 0) throw ValueError("repeat: expected counts >= 0, got ", c);
   all.resize(static_cast<size_t>(n), all.empty() ? 0 : all[0]);
   return all;
 }
 
-Tensor repeat_counts(const Tensor& x, const Tensor& counts, int axis, Caller from) {
-  const std::vector<int64_t> each = checked_counts(x, counts, x.shape()[axis], from);
+// Each position as often as its count says, on the host.
+Tensor repeated_positions(const Tensor& x, const std::vector<int64_t>& counts) {
+  constexpr int64_t kMost = 4;  // written without a branch
   int64_t total = 0;
-  for (const int64_t c : each)
-    if (__builtin_add_overflow(total, c, &total))
+  for (const int64_t c : counts)
+    if (__builtin_add_overflow(total, c, &total) || total > INT64_MAX - kMost)
       throw ShapeError("repeat: ", describe(x), ": expected a length that 63 bits count");
-  std::vector<int64_t> ids;
-  ids.reserve(static_cast<size_t>(total));
-  for (size_t i = 0; i < each.size(); ++i)
-    ids.insert(ids.end(), static_cast<size_t>(each[i]), static_cast<int64_t>(i));
-  return take(x, array(ids, {x.context()}), {.axis = axis});
+  const Tensor ids = empty({total + kMost}, {cpu(0), i64});
+  int64_t* to = ids.impl().view.as<int64_t>();
+  for (size_t i = 0; i < counts.size(); ++i) {
+    for (int64_t k = 0; k < kMost; ++k) to[k] = static_cast<int64_t>(i);
+    for (int64_t k = kMost; k < counts[i]; ++k) to[k] = static_cast<int64_t>(i);
+    to += counts[i];
+  }
+  return slice_axis(ids, 0, Slice(0, total));
+}
+
+Tensor repeat_counts(const Tensor& x, const Tensor& counts, int axis, Caller from) {
+  const Tensor ids = repeated_positions(x, checked_counts(x, counts, x.shape()[axis], from));
+  return take(x, ids.as_in_context(x.context()), {.axis = axis});
 }
 
 }  // namespace

@@ -28,6 +28,38 @@ LOCUS_HD void copy_run(const T* in, int64_t step, T* out, int64_t n, int64_t inn
   }
 }
 
+// Positions of the elements of a row, if its runs are short. The rows of a call are alike.
+struct RowTable {
+  static constexpr int64_t kMost = 1024, kConstant = INT64_MIN, kShort = 8;
+  int64_t from[kMost];  // offsets in the input
+  bool used = false, has_constants = false;
+
+  template <class R>
+  LOCUS_HD RowTable(const R& r, const RearrangeWalk& w, Place<int64_t> p) {
+    const int last = w.rank - 1;
+    if (!R::kByAxis || w.inner > 1 || w.places < 4 * p.out[last] || p.out[last] > kMost) return;
+    int64_t runs = 0;
+    for (p.index[last] = 0; p.index[last] < p.out[last]; ++runs) {
+      const Source<int64_t> s = r.source(last, p);
+      const int64_t first = p.index[last], left = p.out[last] - first;
+      const int64_t n = s.n < left ? s.n : left;
+      for (int64_t k = 0; k < n; ++k)
+        from[first + k] = s.at < 0 ? kConstant : (s.at + k * s.step) * w.stride[last];
+      has_constants |= s.at < 0;
+      p.index[last] += n;
+    }
+    used = runs * kShort > p.out[last];
+  }
+  template <class T>
+  LOCUS_HD void copy(const T* in, int64_t first, T* out, int64_t n, T constant) const {
+    const int64_t* const at = from + first;
+    if (has_constants)
+      for (int64_t k = 0; k < n; ++k) out[k] = at[k] == kConstant ? constant : in[at[k]];
+    else
+      for (int64_t k = 0; k < n; ++k) out[k] = in[at[k]];
+  }
+};
+
 // Copies runs along the last moved axis. Ranges may split rows.
 template <class T, class R>
 void run(const R& r, const RearrangeWalk& w, const T* in, T* out, T constant) {
@@ -38,11 +70,27 @@ void run(const R& r, const RearrangeWalk& w, const T* in, T* out, T constant) {
       p.index[a] = a > 0 ? rest % p.out[a] : rest;
       if (a > 0) rest /= p.out[a];
     }
+    const RowTable table(r, w, p);
     T* to = out + begin * w.inner;
     for (int64_t left = end - begin; left > 0;) {
       const int64_t in_row = p.out[last] - p.index[last];
       int64_t n = left < in_row ? left : in_row;
       left -= n;
+      if (table.used) {
+        int64_t at = 0;
+        bool is_constant = false;
+        for (int a = 0; a < last; ++a) {
+          const int64_t from = r.source(a, p).at;
+          is_constant |= from < 0;
+          at += from * w.stride[a];
+        }
+        if (is_constant)
+          for (int64_t k = 0; k < n; ++k) to[k] = constant;
+        else
+          table.copy(in + at, p.index[last], to, n, constant);
+        to += n;
+        n = 0;
+      }
       while (n > 0) {
         int64_t at = 0, step = 0, length = n;
         bool is_constant = false;
