@@ -70,6 +70,7 @@
 #include <locus/ops/named.h>
 #include <locus/ops/norm.h>
 #include <locus/ops/optim.h>
+#include <locus/ops/order.h>
 #include <locus/ops/parallel_for.h>
 #include <locus/ops/pooling.h>
 #include <locus/ops/random.h>

@@ -4,6 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <optional>
+#include <ostream>
+#include <utility>
 #include <vector>
 
 #include <locus/ops/activation.h>
@@ -14,9 +18,11 @@
 #include <locus/ops/index.h>
 #include <locus/ops/join.h>
 #include <locus/ops/matmul.h>
+#include <locus/ops/order.h>
 #include <locus/ops/pooling.h>
 #include <locus/ops/random.h>
 #include <locus/ops/reduce.h>
+#include <locus/ops/unary.h>
 #include <locus/ops/view.h>
 #include "tests/registry/composite_gather.h"
 #include "tests/registry/composite_rearrange.h"
@@ -210,6 +216,25 @@ inline std::vector<Composite> listed_composites() {
            return Host{{axis.size()}, {axis.begin(), axis.end()}};
          };
          return Hosts{list(rows), list(columns)};
+       },
+       kAll,
+       i64},
+      {"lexsort",
+       {{3, 5}, {3, 5}},
+       [](const Tensors& x, O) -> Tensors {
+         return {lexsort({x[0], floor(x[1])})};
+       },
+       [](const Hosts& x) -> Hosts {
+         return {host({3, 5}, [&](const Indices& i) {
+           Indices ids{0, 1, 2, 3, 4};
+           std::ranges::stable_sort(ids, [&](int64_t a, int64_t b) {
+             const auto key = [&](int64_t k) {
+               return std::pair(std::floor(x[1].at({i[0], k})), x[0].at({i[0], k}));
+             };
+             return key(a) < key(b);
+           });
+           return static_cast<double>(ids[static_cast<size_t>(i[1])]);
+         })};
        },
        kAll,
        i64},

@@ -17,6 +17,7 @@
 #include <locus/ops/matmul_attrs.h>
 #include <locus/ops/norm/norm_kernel.h>
 #include <locus/ops/optim_numbers.h>
+#include <locus/ops/order/order_kernel.h>
 #include <locus/ops/pooling/pooling_kernel.h>
 #include <locus/ops/random/random_kernel.h>
 #include <locus/ops/rearrange/rearrange_kernel.h>
@@ -176,6 +177,13 @@ Known known() {
       &Pool::channels_last, &Pool::ceil_mode, &Pool::count_include_pad, &Pool::adaptive>(
       all, {"window", "stride", "padding", "size", "result", "channels_last", "ceil_mode",
             "count_include_pad", "adaptive"});
+  add<SortAttrs, 0, &SortAttrs::axis, &SortAttrs::descending>(all, {"axis", "descending"});
+  add<TopkAttrs, 0, &TopkAttrs::axis, &TopkAttrs::largest, &TopkAttrs::k>(all,
+                                                                          {"axis", "largest", "k"});
+  using Part = PartitionAttrs;
+  add<Part, 0, &Part::axis, &Part::n, &Part::kth>(all, {"axis", "n", "kth"});
+  add<GatherAttrs, 0, &GatherAttrs::axis>(all, {"axis"});
+  add<ScatterAttrs, 0, &ScatterAttrs::axis, &ScatterAttrs::length>(all, {"axis", "length"});
   using Take = TakeAttrs;
   add<Take, 0, &Take::n_axes, &Take::axes, &Take::at, &Take::mode, &Take::along>(
       all, {"n_axes", "axes", "at", "mode", "along"});

@@ -1,0 +1,94 @@
+// Sorting along an axis: sort, argsort, lexsort, topk, partition, argpartition.
+//
+//   const Tensor y = sort(x);                              // the last axis, ascending
+//   const Tensor ids = argsort(x, {.axis = 0, .descending = true});
+//   const auto [best, places] = topk(x, 5);                // the 5 largest of each row
+//   const Tensor all = sort(x, {.axis = std::nullopt});    // flattened
+//
+// Sorts are stable: equal elements keep their order, and -0 equals 0. NaN comes last, in descending
+// order, too. Indices are i64. All dtypes sort; bool is below true. Results are the same on every
+// context, except for the order among NaNs and their bits.
+//
+// Axes may be negative; std::nullopt sorts the flattened tensor, of shape (size,). A wrong axis is
+// a ShapeError. sort, topk and partition have gradients of any order: an element's gradient goes to
+// the place that the element came from.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <locus/core/tensor.h>
+#include <locus/ops/register.h>
+
+namespace locus {
+
+struct SortOptions {
+  std::optional<int64_t> axis = -1;
+  bool descending = false;
+};
+struct LexsortOptions {
+  int64_t axis = -1;  // of each key
+};
+struct TopkOptions {
+  std::optional<int64_t> axis = -1;
+  bool largest = true;
+};
+struct PartitionOptions {
+  std::optional<int64_t> axis = -1;
+};
+
+struct Topk {
+  Tensor values, indices;
+};
+
+// Positions in sorted order: one, or several. Negative ones count from the end.
+class Kth {
+ public:
+  Kth(Integer auto k) : list_{std::in_range<int64_t>(+k) ? static_cast<int64_t>(k) : INT64_MAX} {}
+  Kth(std::initializer_list<int64_t> list) : list_(list) {}
+  explicit Kth(std::span<const int64_t> list) : list_(list.begin(), list.end()) {}
+
+  const std::vector<int64_t>& list() const { return list_; }
+
+ private:
+  std::vector<int64_t> list_;
+};
+
+// x with sorted rows along the axis, in x's shape and dtype.
+Tensor sort(const Tensor& x, const SortOptions& = {}, Caller = Caller::here());
+// The indices that sort x, in x's shape.
+Tensor argsort(const Tensor& x, const SortOptions& = {}, Caller = Caller::here());
+// The indices that sort by several keys of one shape: by the last key, then by the one before it,
+// and so on. A tensor (k, ...) holds k keys. Without a key lexsort throws ValueError, with keys of
+// different shapes ShapeError.
+Tensor lexsort(const Tensors& keys, const LexsortOptions& = {}, Caller = Caller::here());
+Tensor lexsort(const Tensor& keys, const LexsortOptions& = {}, Caller = Caller::here());
+
+// The k largest (or smallest) elements along the axis and their indices, in sorted order. Of equal
+// elements the one of lower index comes first. NaN counts as neither large nor small: it comes
+// last. Unless k is between 0 and the axis's length, topk throws ValueError.
+Topk topk(const Tensor& x, int64_t k, const TopkOptions& = {}, Caller = Caller::here());
+
+// x with the kth element at its place in sorted order. Elements below it come first, then those
+// that equal it, then those above it, each of the three in x's order. With several positions, the
+// parts between them are in x's order; with more than 16, the result is sorted. A position outside
+// the axis, or no position, is a ValueError.
+Tensor partition(const Tensor& x, const Kth& kth, const PartitionOptions& = {},
+                 Caller = Caller::here());
+// The indices that partition x.
+Tensor argpartition(const Tensor& x, const Kth& kth, const PartitionOptions& = {},
+                    Caller = Caller::here());
+
+// Along one axis: sort(x, 0) is sort(x, {.axis = 0}).
+inline Tensor sort(const Tensor& x, Integer auto axis, Caller from = Caller::here()) {
+  return sort(x, {.axis = axis}, from);
+}
+inline Tensor argsort(const Tensor& x, Integer auto axis, Caller from = Caller::here()) {
+  return argsort(x, {.axis = axis}, from);
+}
+
+}  // namespace locus
