@@ -14,6 +14,7 @@
 #include <concepts>
 #include <functional>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -109,6 +110,7 @@ class Result {
  public:
   Result(Tensor one) : all_{std::move(one)} {}
   Result(Tensors all) : all_(std::move(all)) {}
+  Result(std::pair<Tensor, Tensor> two) : all_{std::move(two.first), std::move(two.second)} {}
 
   size_t size() const { return all_.size(); }
   const Tensor& operator[](size_t i) const { return all_.at(i); }
@@ -184,6 +186,12 @@ class Argument {
 
   bool none() const { return value_.none(); }
   const Value& value() const { return value_; }
+  // For a std::optional: nullopt if the value is none.
+  template <class T = int>
+  std::optional<T> optional() const {
+    if (none()) return std::nullopt;
+    return static_cast<T>(*this);
+  }
   operator bool() const;
   operator int() const;
   operator int64_t() const;

@@ -80,7 +80,7 @@ LOCUS_HD bool place_run(const I* __restrict ids, int64_t stride, int64_t m, int6
 // indices are in range; if not, the places are worth nothing.
 template <class I, bool kClip>
 bool add_places(const TakeWalk& p, int k, int64_t begin, int64_t n, int64_t* place) {
-  int64_t stride[kMaxRank];
+  int64_t stride[kMaxRank] = {};
   for (int i = 0; i < p.rank; ++i) stride[i] = p.ids_stride[i][k];
   const I* const ids = static_cast<const I*>(p.ids[k]);
   const int64_t length = p.length[k], step = p.step[k];

@@ -21,7 +21,7 @@ void register_join_names() {
     return tile(a.tensor(0), a["reps"]);
   }).made_of({"reshape", "broadcast_to", "contiguous", "copy"});
   ops::define("repeat(data, repeats: int, axis: int)", [](const ops::Arguments& a) {
-    return repeat(a.tensor(0), a["repeats"], a["axis"]);
+    return repeat(a.tensor(0), int64_t{a["repeats"]}, int{a["axis"]});
   }).made_of({"reshape", "broadcast_to", "contiguous", "copy"});
 }
 

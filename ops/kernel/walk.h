@@ -115,7 +115,7 @@ template <int N, class F>
 LOCUS_HD void for_rows(const Path (&p)[N], int64_t begin, int64_t n, const F& row) {
   const int last = p[0].rank - 1;
   const int64_t* const shape = p[0].shape;
-  int64_t index[kMaxRank], rest = begin, offset[N] = {};
+  int64_t index[kMaxRank] = {}, rest = begin, offset[N] = {};
   const auto move = [&](int axis, int64_t by) {
     for (int k = 0; k < N; ++k) offset[k] += by * p[k].stride[axis];
   };

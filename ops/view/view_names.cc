@@ -1,4 +1,3 @@
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -6,15 +5,6 @@
 #include <locus/ops/view.h>
 
 namespace locus {
-
-namespace {
-
-std::optional<int64_t> optional(const ops::Argument& a) {
-  if (a.none()) return std::nullopt;
-  return int64_t(a);
-}
-
-}  // namespace
 
 void register_view_names() {
   ops::define("reshape(data, shape: ints)",
@@ -43,8 +33,9 @@ void register_view_names() {
   }).made_of({"slice"});
   ops::define("slice_axis(data, axis: int, begin: int = none, end: int = none, step: int = 1)",
               [](const ops::Arguments& a) {
-                return slice_axis(a.tensor(0), a["axis"],
-                                  Slice(optional(a["begin"]), optional(a["end"]), a["step"]));
+                return slice_axis(
+                    a.tensor(0), a["axis"],
+                    Slice(a["begin"].optional<int64_t>(), a["end"].optional<int64_t>(), a["step"]));
               })
       .made_of({"slice"});
 }

@@ -11,8 +11,7 @@ namespace locus::test {
 
 // Functions of ops/*.h that take or give tensors, except those in `detail` and `fusion`.
 inline std::set<std::string> functions_of_headers() {
-  const std::regex line(
-      "^(?:inline )?(Tensor&?|Tensors|std::pair<Tensor, Tensor>|void) ([a-z_0-9]+)\\((.*)");
+  const std::regex line("^(?:inline )?([A-Za-z_:]+(?:<[^>]*>)?&?) ([a-z_0-9]+)\\((.*)");
   std::set<std::string> all;
   for (const auto& entry : std::filesystem::directory_iterator(LOCUS_TEST_DATA "/../../ops")) {
     if (entry.path().extension() != ".h") continue;
@@ -25,7 +24,7 @@ inline std::set<std::string> functions_of_headers() {
         detail = true;
       if (text.starts_with("}  // namespace")) detail = false;
       if (detail || !std::regex_match(text, match, line)) continue;
-      if (match[1] != "void" || match[3].str().find("Tensor") != std::string::npos)
+      if ((match[1].str() + match[3].str()).find("Tensor") != std::string::npos)
         all.insert(match[2]);
     }
   }

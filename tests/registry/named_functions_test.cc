@@ -102,6 +102,18 @@ TEST_P(Named, HasTheBitsOfTheFunction) {
   }
 }
 
+TEST_P(Named, TakesItsDefaults) {
+  ops::Attributes required;
+  for (const ops::Attribute& given : GetParam().attributes)
+    for (const ops::AttributeInfo& a : info().attributes)
+      if (a.name == given.name && a.fallback.empty()) required.push_back(given);
+  try {
+    invoke(GetParam().name, inputs(cpu()), required);
+  } catch (const Error& e) {  // shapes may not fit
+    EXPECT_THAT(e.what(), testing::Not(testing::HasSubstr("correct its signature")));
+  }
+}
+
 TEST_P(Named, HasAGradientIfTheListSaysSo) {
   for (const Context c : end_contexts()) {
     SCOPED_TRACE(to_string(c));
