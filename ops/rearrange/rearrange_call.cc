@@ -2,7 +2,7 @@
 #include <locus/ops/rearrange.h>
 
 #include <algorithm>
-#include <string>
+#include <cstdlib>
 
 #include <locus/core/base/at_line.h>
 #include <locus/core/memory/storage.h>
@@ -30,14 +30,27 @@ Tensor roll_axes(const Tensor& x, std::span<const int64_t> shifts, std::span<con
       (axes.size() != n && axes.size() != 1))
     throw ValueError("roll: ", describe(x), ": expected one shift, or one for each axis; got ",
                      shifts.size(), " shifts and ", axes.size(), " axes");
+  // The axes in memory's order: the result has this order, too, as a copy has.
+  const View& v = x.impl().view;
+  int order[kMaxRank], place[kMaxRank];
+  for (int a = 0; a < x.ndim(); ++a) order[a] = a;
+  if (!x.contiguous())
+    std::stable_sort(order, order + x.ndim(),
+                     [&](int a, int b) { return std::abs(v.stride[a]) > std::abs(v.stride[b]); });
+  for (int a = 0; a < x.ndim(); ++a) place[order[a]] = a;
+  const auto axes_of = [&](const int* all) {
+    return std::span<const int>(all, static_cast<size_t>(x.ndim()));
+  };
   Roll r;
   for (size_t i = 0; i < n; ++i) {
     const int axis = detail::axis_of(x, axes[axes.size() == 1 ? 0 : i], "roll");
     const int64_t length = x.shape()[axis];
-    const int64_t before = r.shift[axis], by = modulo(shifts[shifts.size() == 1 ? 0 : i], length);
-    r.shift[axis] = before < length - by ? before + by : before - (length - by);
+    const int64_t by = modulo(shifts[shifts.size() == 1 ? 0 : i], length);
+    int64_t& shift = r.shift[place[axis]];
+    shift = shift < length - by ? shift + by : shift - (length - by);
   }
-  return invoke(op, {x}, r);
+  if (std::is_sorted(order, order + x.ndim())) return invoke(op, {x}, r);
+  return transpose(invoke(op, {transpose(x, axes_of(order))}, r), axes_of(place));
 }
 
 template <bool kUpper>
