@@ -90,7 +90,6 @@ struct BinomialSampler {
     const double spread = square_root(n * p * q), b = 1.15 + 2.53 * spread;
     const double a = -0.0873 + 0.0248 * b + 0.01 * p, center = n * p + 0.5;
     const double squeeze = 0.92 - 4.2 / b, alpha = (2.83 + 5.1 / b) * spread;
-    const double top = log_chance(whole((n + 1.0) * p));
     PhiloxBlock block = first;
     for (uint32_t attempt = 0;; block = blocks(++attempt)) {
       const double u = fraction(pair(block, 0)) - 0.5, v = positive_fraction(pair(block, 1));
@@ -98,6 +97,7 @@ struct BinomialSampler {
       const double k = whole((2.0 * a / side + b) * u + center);
       if (side >= 0.07 && v <= squeeze) return k;
       if (!(k >= 0 && k <= n)) continue;
+      const double top = log_chance(whole((n + 1.0) * p));  // few attempts come here
       if (log_exact(v * alpha / (a / (side * side) + b)) <= log_chance(k) - top) return k;
     }
   }
