@@ -46,7 +46,7 @@ struct WideEntry {
 // The digits of a sort: windows that cover all bits in which keys differ.
 struct RadixPlan {
   int passes = 0;
-  int shift[16], bits[16];
+  int shift[16] = {}, bits[16] = {};
 
   RadixPlan(uint64_t varying, int64_t n) {
     const int most = n < kFewBits ? 8 : kDigitBits;

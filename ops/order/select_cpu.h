@@ -194,7 +194,7 @@ W select_key(const W* x, int64_t n, int64_t kth, const Key& key, int64_t ranges,
     while (first > 0 && spare[first - 1] == low) --first;
     while (last + 1 < kSample && spare[last + 1] == high) ++last;
     if (last - first < kSample / 4 || low == high) {
-      int64_t kept[kMaxRanges], below[kMaxRanges], less = 0;
+      int64_t kept[kMaxRanges] = {}, below[kMaxRanges] = {}, less = 0;
       each_range(n, ranges, [&](int64_t r, int64_t begin, int64_t end) {
         kept[r] = keys_within(x, begin, end, key, low, high, spare + begin, below[r]);
       });

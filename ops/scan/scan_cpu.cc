@@ -17,7 +17,7 @@ struct Scanner {
   using A = typename D::A;
   D data;
 
-  // Scans each part of the n elements from `at` on, by itself.
+  // Scans each part of the n > 0 elements from `at` on, by itself.
   LOCUS_HD void scan_parts(int64_t at, int64_t n, A* local) const {
     if (n == kScanBlock) {
       A acc[kParts];
@@ -30,9 +30,10 @@ struct Scanner {
         }
       return;
     }
-    for (int64_t i = 0; i < n; ++i) {
+    A acc = local[0] = data.element(at, at);
+    for (int64_t i = 1; i < n; ++i) {
       const A a = data.element(at + i, at + i);
-      local[i] = i % kPart == 0 ? a : D::combine(local[i - 1], a);
+      local[i] = acc = i % kPart == 0 ? a : D::combine(acc, a);
     }
   }
   // Scans a block of n elements and returns its total. With `store`, writes the results; `before`
