@@ -273,9 +273,27 @@ def cupy_kernels():
         lambda: norm(rows, axis=1), wait, calls=20), "µs"
 
 
+def torch_random():
+    """As in bench_random.cc."""
+    import torch
+    x, wait = torch.empty(100_000_000, device="cuda"), torch.cuda.synchronize
+    for draw in (x.uniform_, x.normal_, x.exponential_):
+        yield f"PyTorch {torch.__version__} cuda: {draw.__name__} 1e8", per_call(
+            draw, wait, calls=20), "µs"
+
+
+def cupy_random():
+    import cupy
+    name, wait = f"CuPy {cupy.__version__} cuda", cupy.cuda.runtime.deviceSynchronize
+    rng, n = cupy.random.default_rng(1), 100_000_000
+    for draw in (rng.random, rng.standard_normal, rng.standard_exponential):
+        yield f"{name}: {draw.__name__} 1e8", per_call(
+            lambda: draw(n, dtype=cupy.float32), wait, calls=20), "µs"
+
+
 if __name__ == "__main__":
-    for rows in (torch_rows, cupy_rows, torch_copies, torch_kernels, cupy_kernels,
-                 torch_networks, torch_adam, mxnet_networks):
+    for rows in (torch_rows, cupy_rows, torch_copies, torch_kernels, cupy_kernels, torch_random,
+                 cupy_random, torch_networks, torch_adam, mxnet_networks):
         if sys.argv[1:] and not any(word in rows.__name__ for word in sys.argv[1:]):
             continue
         try:
