@@ -10,8 +10,9 @@
 //
 // The first checkpoint is the folder "run/checkpoint-000001". The folder has a file for each part,
 // in MXNet's .params format (core/io.h), and manifest.json with the size and CRC-32 of each file.
-// The state of random numbers is always a part; a random::Generator is one if it is given. If kernels were chosen by measuring
-// (core/tuning.h), the choices are a part, too. load() restores these parts without being asked.
+// The process's random numbers and, if kernels were chosen by measuring (core/tuning.h), the
+// choices are always parts. load() restores them without being asked. A random::Generator may be a
+// part.
 #pragma once
 
 #include <optional>
