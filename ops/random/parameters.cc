@@ -106,7 +106,7 @@ Tensor exponential(const Operand& scale, const Size& size, const TensorOptions& 
   return draw_by<EachExponential<float>>(op, call, size, o, d, o.dtype.value_or(d) == f64 ? 2 : 1);
 }
 Tensor gamma(const Operand& shape, const Operand& scale, const Size& size, const TensorOptions& o) {
-  static const OpRef<RandomAttrs> op("gamma");
+  static const OpRef<RandomAttrs> op("random_gamma");
   const Parametric call{{&shape, &scale}, 2};
   return draw_by<Gamma<float>>(op, call, size, o, call.dtype(), detail::kWordsOfElement);
 }

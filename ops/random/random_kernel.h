@@ -84,7 +84,7 @@ constexpr KernelList random_kernels() {
                 [](auto d) { return Backend::template draw<CppTypeOf<d>, Randint>; });
   list.add_each("bernoulli", kAllDTypes,
                 [](auto d) { return Backend::template draw<CppTypeOf<d>, Bernoulli>; });
-  list.add_each("gamma", kFloatDTypes,
+  list.add_each("random_gamma", kFloatDTypes,
                 [](auto d) { return draw_elements<Backend, CppTypeOf<d>, Gamma>; });
   list.add_each("beta", kFloatDTypes,
                 [](auto d) { return draw_elements<Backend, CppTypeOf<d>, Beta>; });

@@ -124,7 +124,7 @@ void register_random() {
   define<&binomial_samples>("binomial");
   define<&parameter_samples<1>>("exponential", {"scale"});
   define<&poisson_samples>("poisson", {"lam"});
-  define<&parameter_samples<2>>("gamma", {"shape", "scale"});
+  define<&parameter_samples<2>>("random_gamma", {"shape", "scale"});
   define<&parameter_samples<2>>("beta", {"a", "b"});
   OpDef<TruncatedAttrs>("truncated_normal")
       .inputs(0)

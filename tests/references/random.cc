@@ -242,7 +242,7 @@ const References kRandom{{
                               : -in[0].values[i] * std::log(positive(block_of(a.key.now(), i), 0));
           return {y};
         }),
-    elements("gamma",
+    elements("random_gamma",
              [](const PhiloxKey& key, size_t i, Real shape, Real scale, const RandomAttrs&) {
                const auto [value, exponent] = gamma(key, i, shape, 0);
                return shape == 0 ? 0 : value * std::exp(exponent) * scale;
