@@ -81,6 +81,8 @@ DType infer_moved(std::span<const Meta> in, int axis, int64_t length, std::span<
   if (Shape(like) != Shape(data))
     throw ShapeError("expected ids of data's shape, except along axis ", axis);
   if (length >= 0 && ids.shape[axis] != n) throw ShapeError("expected ids of dout's shape");
+  if ((length >= 0 ? length : n) == 0 && ids.size() > 0)
+    throw IndexError("no index is inside an axis of length 0; expected no ids");
   out[0] = data;
   out[0].shape[axis] = length >= 0 ? length : ids.shape[axis];
   return data.dtype;

@@ -89,17 +89,28 @@ Survey survey(const W* x, int64_t n, const Key& key, int64_t ranges) {
   return part[0];
 }
 
+// f(i, digit(i)) for i in [begin, end). Digits are computed a block ahead, in vector code.
+template <class Digit, class F>
+LOCUS_HD void each_digit(int64_t begin, int64_t end, const Digit digit, const F f) {
+  constexpr int64_t kBlock = 256;
+  uint32_t digits[kBlock];
+  for (; begin < end; begin += kBlock) {
+    const int64_t n = end - begin < kBlock ? end - begin : kBlock;
+    for (int64_t j = 0; j < n; ++j) digits[j] = static_cast<uint32_t>(digit(begin + j));
+    for (int64_t j = 0; j < n; ++j) f(begin + j, digits[j]);
+  }
+}
+
 // One pass: element i goes behind all with a smaller digit and all before it with the same one.
 // digit(i) is below `digits`; write(to, i) moves the element. tables: kTable numbers a range. The
 // loops work on copies of the functions, which no store can change.
 template <class Digit, class Write>
 void radix_pass(int64_t n, int64_t digits, int64_t ranges, int64_t* tables, const Digit& digit,
                 const Write& write) {
-  each_range(n, ranges, [=](int64_t r, int64_t i, int64_t end) {
-    const Digit digit_of = digit;
+  each_range(n, ranges, [=](int64_t r, int64_t begin, int64_t end) {
     int64_t* const count = tables + r * kTable;
     for (int64_t d = 0; d < digits; ++d) count[d] = 0;
-    for (; i < end; ++i) ++count[digit_of(i)];
+    each_digit(begin, end, digit, [count](int64_t, uint32_t d) { ++count[d]; });
   });
   int64_t before = 0;
   for (int64_t d = 0; d < digits; ++d)
@@ -108,11 +119,9 @@ void radix_pass(int64_t n, int64_t digits, int64_t ranges, int64_t* tables, cons
       tables[r * kTable + d] = before;
       before += own;
     }
-  each_range(n, ranges, [=](int64_t r, int64_t i, int64_t end) {
-    const Digit digit_of = digit;
-    const Write move = write;
+  each_range(n, ranges, [=](int64_t r, int64_t begin, int64_t end) {
     int64_t* const at = tables + r * kTable;
-    for (; i < end; ++i) move(at[digit_of(i)]++, i);
+    each_digit(begin, end, digit, [at, write](int64_t i, uint32_t d) { write(at[d]++, i); });
   });
 }
 

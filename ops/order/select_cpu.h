@@ -98,12 +98,12 @@ int64_t narrowed(const W* from, int64_t n, int64_t& kth, const Key& key, int shi
   const auto digit_of = [shift, mask = static_cast<uint64_t>(digits - 1)](W k) {
     return static_cast<int64_t>(static_cast<uint64_t>(k) >> shift & mask);
   };
-  each_range(n, ranges, [=](int64_t r, int64_t i, int64_t end) {
-    const Key of = key;
-    const auto get = digit_of;
+  each_range(n, ranges, [=](int64_t r, int64_t begin, int64_t end) {
     int64_t* const count = tables + r * kTable;
     for (int64_t d = 0; d < digits; ++d) count[d] = 0;
-    for (; i < end; ++i) ++count[get(of(from[i]))];
+    each_digit(
+        begin, end, [=](int64_t i) { return digit_of(key(from[i])); },
+        [count](int64_t, uint32_t d) { ++count[d]; });
   });
   int64_t digit = 0;
   for (int64_t own;; ++digit, kth -= own) {
@@ -111,7 +111,7 @@ int64_t narrowed(const W* from, int64_t n, int64_t& kth, const Key& key, int shi
     for (int64_t r = 0; r < ranges; ++r) own += tables[r * kTable + digit];
     if (kth < own) break;
   }
-  int64_t kept[kMaxRanges];
+  int64_t kept[kMaxRanges] = {};
   each_range(n, ranges, [=, &kept](int64_t r, int64_t i, int64_t end) {
     const Key of = key;
     const auto get = digit_of;
@@ -134,25 +134,29 @@ __attribute__((noinline)) int64_t keys_within(const W* x, int64_t begin, int64_t
   constexpr int64_t kBlock = 8;
   const W width = static_cast<W>(high - low);
   int64_t m = 0, less = 0, i = begin;
-  const auto take = [&](W k) {
-    to[m] = k;
-    m += static_cast<W>(k - low) <= width;
-  };
-  for (; i + kBlock <= end; i += kBlock) {
+  W keys[kBlock];
+  for (; i < end; i += kBlock) {
+    const int64_t count = end - i < kBlock ? end - i : kBlock;
     W any = 0, lower = 0;
-    for (int64_t j = 0; j < kBlock; ++j) {
-      const W k = key(x[i + j]);
-      lower = static_cast<W>(lower + (k < low));
-      any = static_cast<W>(any | (static_cast<W>(k - low) <= width));
+    if (count == kBlock) {
+      for (int64_t j = 0; j < kBlock; ++j) {
+        const W k = keys[j] = key(x[i + j]);
+        lower = static_cast<W>(lower + (k < low));
+        any = static_cast<W>(any | (static_cast<W>(k - low) <= width));
+      }
+    } else {
+      for (int64_t j = 0; j < count; ++j) {
+        const W k = keys[j] = key(x[i + j]);
+        lower = static_cast<W>(lower + (k < low));
+        any = 1;
+      }
     }
     less += static_cast<int64_t>(lower);
     if (any)
-      for (int64_t j = 0; j < kBlock; ++j) take(key(x[i + j]));
-  }
-  for (; i < end; ++i) {
-    const W k = key(x[i]);
-    less += k < low;
-    take(k);
+      for (int64_t j = 0; j < count; ++j) {
+        to[m] = keys[j];
+        m += static_cast<W>(keys[j] - low) <= width;
+      }
   }
   below = less;
   return m;
@@ -247,17 +251,23 @@ void partition_at(const W* x, int64_t n, W pivot, const Key& key, int64_t ranges
   }
   for (int64_t r = 0; r < ranges; ++r)
     at_more[r] = n * r / ranges + less + same - at_less[r] - (at_same[r] - less);
-  each_range(n, ranges, [=](int64_t r, int64_t i, int64_t end) {
-    const Key of = key;
-    const Write move = write;
+  each_range(n, ranges, [=](int64_t r, int64_t begin, int64_t end) {
+    constexpr int64_t kBlock = 256;
+    uint8_t side[kBlock];
     int64_t a = at_less[r], b = at_same[r], c = at_more[r];
-    for (; i < end; ++i) {
-      const W k = of(x[i]);
-      const int64_t less_one = k<pivot, more_one = k> pivot;  // no branches
-      move(b + ((a - b) & -less_one) + ((c - b) & -more_one), i);
-      a += less_one;
-      b += 1 - less_one - more_one;
-      c += more_one;
+    for (; begin < end; begin += kBlock) {
+      const int64_t size = end - begin < kBlock ? end - begin : kBlock;
+      for (int64_t j = 0; j < size; ++j) {
+        const W k = key(x[begin + j]);
+        side[j] = static_cast<uint8_t>((k > pivot) + (k >= pivot));
+      }
+      for (int64_t j = 0; j < size; ++j) {  // no branches
+        const int64_t first = side[j] == 0, last = side[j] == 2;
+        write(b + ((a - b) & -first) + ((c - b) & -last), begin + j);
+        a += first;
+        b += 1 - first - last;
+        c += last;
+      }
     }
   });
 }

@@ -94,6 +94,7 @@ __global__ void __launch_bounds__(kBlock)
     if (count[d]) atomicAdd(all + d, count[d]);
   if (!arrives_last(&p->arrived, static_cast<unsigned>(w.blocks))) return;
   // The last block finds the digit of element `left`, and leaves zeros.
+  const int64_t left = p->left;  // before the thread that finds it writes
   unsigned own[kEach], sum = 0;
   const int first = static_cast<int>(threadIdx.x) * kEach;
 #pragma unroll
@@ -111,7 +112,6 @@ __global__ void __launch_bounds__(kBlock)
     sums[threadIdx.x] += before;
     __syncthreads();
   }
-  const int64_t left = p->left;
   int64_t before = static_cast<int64_t>(sums[threadIdx.x]) - sum;
   if (left < before || left >= before + sum) return;  // another thread's digits
   int d = 0;

@@ -225,7 +225,7 @@ inline std::vector<Composite> listed_composites() {
          return {lexsort({x[0], floor(x[1])})};
        },
        [](const Hosts& x) -> Hosts {
-         return {host({3, 5}, [&](const Indices& i) {
+         return {host(x[0].shape, [&](const Indices& i) {
            Indices ids{0, 1, 2, 3, 4};
            std::ranges::stable_sort(ids, [&](int64_t a, int64_t b) {
              const auto key = [&](int64_t k) {
