@@ -10,7 +10,8 @@
 // context, except for the order among NaNs and their bits.
 //
 // Axes may be negative; std::nullopt sorts the flattened tensor, of shape (size,). A wrong axis is
-// a ShapeError. sort, topk and partition have gradients of any order: an element's gradient goes to
+// a ShapeError. Except in sort without a gradient, an axis has fewer than 2^32 elements, else
+// ValueError. sort, topk and partition have gradients of any order: an element's gradient goes to
 // the place that the element came from.
 #pragma once
 

@@ -38,8 +38,15 @@ DType infer_sort(std::span<const Meta> in, const SortAttrs& a, std::span<Meta> o
   out[0] = in[0];
   return in[0].dtype;
 }
+// Indices that kernels sort have 32 bits.
+void expect_places(const Meta& m, int axis) {
+  if (m.shape[axis] >= int64_t{1} << 32)
+    throw ValueError("expected fewer than 2^32 elements along axis ", axis, ", got ",
+                     m.shape[axis]);
+}
 DType infer_argsort(std::span<const Meta> in, const SortAttrs& a, std::span<Meta> out) {
   infer_sort(in, a, out);
+  expect_places(in[0], a.axis);
   out[0].dtype = i64;
   return in[0].dtype;
 }
@@ -48,6 +55,7 @@ DType infer_topk(std::span<const Meta> in, const TopkAttrs& a, std::span<Meta> o
   const int64_t n = length_of(in[0], a.axis);
   if (a.k < 0 || a.k > n)
     throw ValueError("expected k from 0 to the length of axis ", a.axis, ", ", n, ", got ", a.k);
+  expect_places(in[0], a.axis);
   out[0] = in[0];
   out[0].shape[a.axis] = a.k;
   out[1] = out[0];
@@ -57,6 +65,7 @@ DType infer_topk(std::span<const Meta> in, const TopkAttrs& a, std::span<Meta> o
 
 DType infer_partition(std::span<const Meta> in, const PartitionAttrs& a, std::span<Meta> out) {
   const int64_t n = length_of(in[0], a.axis);
+  expect_places(in[0], a.axis);
   if (a.n < 1 || a.n > kMaxKth) throw ValueError("expected 1 to ", kMaxKth, " positions");
   for (int i = 0; i < a.n; ++i)
     if (a.kth[i] < 0 || a.kth[i] >= n)

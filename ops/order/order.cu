@@ -1,7 +1,6 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-#include <locus/core/error.h>
 #include <locus/devices/cuda.h>
 #include <locus/ops/order/select_cuda.h>
 
@@ -141,11 +140,6 @@ void with_rows(const Call& call, int axis, int64_t k, const AnyKey& key, const V
   put(ids, places.data());
 }
 
-void check_places(int64_t n) {
-  if (n >= int64_t{1} << 32)
-    throw ValueError("expected fewer than 2^32 elements along the axis on a GPU, got ", n);
-}
-
 // Rows from this length on are sorted one by one, values alone.
 constexpr int64_t kLongRow = 1 << 20;
 
@@ -154,7 +148,6 @@ void sort_rows_of(const Call& call, const SortedRows& r, bool descending) {
   if (r.n <= kShortRow<E>) return sort_short<E>(call, r);
   if (!r.ids && r.k == r.n && (r.rows == 1 || r.n >= kLongRow))
     return sort_each_row(call, r, descending);
-  check_places(r.n);
   if (r.k > kShortRow<E> || r.k > r.n / 4)
     each_group(r, r.rows, [&](const SortedRows& group) { sort_group(call, group); });
   else
@@ -180,7 +173,6 @@ void partition_rows(const Call& call, const View* values, const View* ids) {
               r.partition = &a;
               if (key.bytes() < 8 && r.n <= kShortRow<Entry>) return sort_short<Entry>(call, r);
               if (r.n <= kShortRow<WideEntry>) return sort_short<WideEntry>(call, r);
-              check_places(r.n);
               each_group(r, kMostPicks / a.n,
                          [&](const SortedRows& group) { partition_group(call, group); });
             });

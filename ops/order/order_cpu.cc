@@ -24,13 +24,9 @@ struct Shares {
   }
 };
 
-// Calls f with a value of the type of entries that hold keys of W and positions below n.
+// Holds keys of W, and positions of 32 bits.
 template <class W>
-void by_entry(int64_t n, const auto& f) {
-  if constexpr (sizeof(W) < 8)
-    if (n < int64_t{1} << 32) return f(NarrowEntry());
-  f(WideEntry());
-}
+using EntryOf = std::conditional_t<sizeof(W) == 8, WideEntry, NarrowEntry>;
 // Words of scratch memory for argsort_row().
 template <class E>
 int64_t spare_words(int64_t n) {
@@ -43,14 +39,12 @@ void argsort_rows(const Call& call, int axis, bool descending, const auto& finis
   const int64_t n = s.along.n;
   by_key(x.meta.dtype, descending, [&](auto key) {
     using W = decltype(key(0));
-    by_entry<W>(n, [&](auto entry) {
-      using E = decltype(entry);
-      finish(s, key, RowIn<W>{x.as<const W>(), n}, RowScratch<uint64_t>{spare_words<E>(n)},
-             RowScratch<int64_t>{s.tables},
-             [&s, key, n](const W* row, int64_t* ids, uint64_t* spare, int64_t* tables) {
-               argsort_row(row, ids, n, key, s.ranges, reinterpret_cast<E*>(spare), tables);
-             });
-    });
+    using E = EntryOf<W>;
+    finish(s, key, RowIn<W>{x.as<const W>(), n}, RowScratch<uint64_t>{spare_words<E>(n)},
+           RowScratch<int64_t>{s.tables},
+           [&s, key, n](const W* row, int64_t* ids, uint64_t* spare, int64_t* tables) {
+             argsort_row(row, ids, n, key, s.ranges, reinterpret_cast<E*>(spare), tables);
+           });
   });
 }
 
@@ -121,18 +115,16 @@ struct Backend {
           });
     by_key(x.meta.dtype, a.largest, [&](auto key) {
       using W = decltype(key(0));
-      by_entry<W>(n, [&](auto entry) {
-        using E = decltype(entry);
-        const auto words = static_cast<int64_t>(sizeof(E) / 8) * 2 * s.ranges * candidates(k);
-        map_rows(
-            call, s.along, s.options(2),
-            [&](int64_t, const W* row, W* values, int64_t* ids, uint64_t* memory, int64_t* counts) {
-              first_of_row(row, values, ids, n, k, key, s.ranges, reinterpret_cast<E*>(memory),
-                           counts);
-            },
-            RowIn<W>{x.as<const W>(), n}, RowOut<W>{call.out[0].as<W>(), k}, out,
-            RowScratch<uint64_t>{words}, RowScratch<int64_t>{s.ranges * kTable});
-      });
+      using E = EntryOf<W>;
+      const auto words = static_cast<int64_t>(sizeof(E) / 8) * 2 * s.ranges * candidates(k);
+      map_rows(
+          call, s.along, s.options(2),
+          [&](int64_t, const W* row, W* values, int64_t* ids, uint64_t* memory, int64_t* counts) {
+            first_of_row(row, values, ids, n, k, key, s.ranges, reinterpret_cast<E*>(memory),
+                         counts);
+          },
+          RowIn<W>{x.as<const W>(), n}, RowOut<W>{call.out[0].as<W>(), k}, out,
+          RowScratch<uint64_t>{words}, RowScratch<int64_t>{s.ranges * kTable});
     });
   }
 

@@ -168,8 +168,8 @@ void count_bytes(const uint8_t* x, uint8_t* y, int64_t n, const Key& key, int64_
 
 // y: x sorted. spare: n values.
 template <class W, class Key>
-void sort_row(const W* x, W* y, int64_t n, const Key& key, int64_t ranges, W* spare,
-              int64_t* tables) {
+__attribute__((noinline)) void sort_row(const W* x, W* y, int64_t n, const Key& key, int64_t ranges,
+                                        W* spare, int64_t* tables) {
   if (n <= kRanked) {
     int32_t rank[kRanked];
     ranks_of(x, n, key, rank);
@@ -199,8 +199,9 @@ void sort_row(const W* x, W* y, int64_t n, const Key& key, int64_t ranges, W* sp
 // Passes `first` and later of a sort of entries. The last one calls write(to, entry) and reads b,
 // unless it is also the first. a and b: n entries each.
 template <class E, class Write>
-void sort_entries(const E* from, int64_t n, const RadixPlan& plan, int first, int64_t ranges, E* a,
-                  E* b, int64_t* tables, const Write& write) {
+__attribute__((noinline)) void sort_entries(const E* from, int64_t n, const RadixPlan& plan,
+                                            int first, int64_t ranges, E* a, E* b, int64_t* tables,
+                                            const Write& write) {
   for (int p = first; p < plan.passes; ++p) {
     const uint64_t mask = (uint64_t{1} << plan.bits[p]) - 1;
     const int shift = plan.shift[p];
@@ -217,8 +218,8 @@ void sort_entries(const E* from, int64_t n, const RadixPlan& plan, int first, in
 
 // The positions of x's elements in sorted order. spare: n entries, or 2 n if E is wider than ids.
 template <class E, class W, class Key>
-void argsort_row(const W* x, int64_t* ids, int64_t n, const Key& key, int64_t ranges, E* spare,
-                 int64_t* tables) {
+__attribute__((noinline)) void argsort_row(const W* x, int64_t* ids, int64_t n, const Key& key,
+                                           int64_t ranges, E* spare, int64_t* tables) {
   if (n <= kRanked) {
     int32_t rank[kRanked];
     ranks_of(x, n, key, rank);

@@ -11,8 +11,9 @@ namespace {
 // collected in `buffer`; elements that cannot be among the first k are skipped in blocks. buffer
 // and spare: `capacity` entries, more than k.
 template <class E, class W, class Key>
-void first_entries(const W* x, int64_t begin, int64_t end, int64_t k, const Key& key, E* buffer,
-                   E* spare, int64_t capacity, int64_t* tables) {
+__attribute__((noinline)) void first_entries(const W* x, int64_t begin, int64_t end, int64_t k,
+                                             const Key& key, E* buffer, E* spare, int64_t capacity,
+                                             int64_t* tables) {
   constexpr int64_t kBlock = 32;
   int64_t size = 0, i = begin;
   const auto cut = [&] {  // sorts the candidates and keeps k
@@ -50,8 +51,9 @@ LOCUS_HD int64_t candidates(int64_t k) { return 4 * k + 1024; }
 
 // The first k elements of a row in sorted order.
 template <class E, class W, class Key>
-void first_of_row(const W* x, W* y, int64_t* ids, int64_t n, int64_t k, const Key& key,
-                  int64_t ranges, E* memory, int64_t* tables) {
+__attribute__((noinline)) void first_of_row(const W* x, W* y, int64_t* ids, int64_t n, int64_t k,
+                                            const Key& key, int64_t ranges, E* memory,
+                                            int64_t* tables) {
   const int64_t capacity = candidates(k);
   each_range(n, ranges, [&](int64_t r, int64_t begin, int64_t end) {
     E* const buffer = memory + 2 * r * capacity;
@@ -92,8 +94,9 @@ int64_t joined(W* x, int64_t n, int64_t ranges, const int64_t* kept) {
 // Keeps the keys whose digit, `bits` above `shift`, is that of the key at position `kth`: `to` gets
 // them, and `kth` becomes the position among them. `to` may be `from` if there is one range.
 template <class W, class Key>
-int64_t narrowed(const W* from, int64_t n, int64_t& kth, const Key& key, int shift, int bits,
-                 int64_t ranges, W* to, int64_t* tables) {
+__attribute__((noinline)) int64_t narrowed(const W* from, int64_t n, int64_t& kth, const Key& key,
+                                           int shift, int bits, int64_t ranges, W* to,
+                                           int64_t* tables) {
   const int64_t digits = int64_t{1} << bits;
   const auto digit_of = [shift, mask = static_cast<uint64_t>(digits - 1)](W k) {
     return static_cast<int64_t>(static_cast<uint64_t>(k) >> shift & mask);
@@ -169,7 +172,7 @@ struct SameKey {
 
 // The key at position `kth` of the sorted keys, which are written over.
 template <class W>
-W select_of_keys(W* keys, int64_t n, int64_t kth, int64_t* tables) {
+__attribute__((noinline)) W select_of_keys(W* keys, int64_t n, int64_t kth, int64_t* tables) {
   while (true) {
     uint64_t varying = 0;
     for (int64_t i = 1; i < n; ++i) varying |= static_cast<W>(keys[i] ^ keys[0]);
@@ -182,8 +185,8 @@ W select_of_keys(W* keys, int64_t n, int64_t kth, int64_t* tables) {
 
 // The key at position `kth` of the sorted row. spare: n values.
 template <class W, class Key>
-W select_key(const W* x, int64_t n, int64_t kth, const Key& key, int64_t ranges, W* spare,
-             int64_t* tables) {
+__attribute__((noinline)) W select_key(const W* x, int64_t n, int64_t kth, const Key& key,
+                                       int64_t ranges, W* spare, int64_t* tables) {
   constexpr int64_t kSample = 8192, kMargin = 192;
   if (sizeof(W) > 1 && n >= 4 * kSample) {  // a sample tells where the key lies, nearly always
     const int64_t step = n / kSample;
