@@ -80,6 +80,7 @@
 #include <locus/ops/reduction_kernels.h>
 #include <locus/ops/resize.h>
 #include <locus/ops/scan.h>
+#include <locus/ops/search.h>
 #include <locus/ops/softmax.h>
 #include <locus/ops/special.h>
 #include <locus/ops/trigonometry.h>
