@@ -26,6 +26,7 @@
 #include <locus/ops/view.h>
 #include "tests/registry/composite_gather.h"
 #include "tests/registry/composite_rearrange.h"
+#include "tests/registry/composite_search.h"
 
 namespace locus::test {
 
@@ -352,6 +353,7 @@ inline const std::vector<Composite>& composites() {
     std::vector<Composite> list = listed_composites();
     for (Composite& f : gather_composites()) list.push_back(std::move(f));
     for (Composite& f : rearrange_composites()) list.push_back(std::move(f));
+    for (Composite& f : search_composites()) list.push_back(std::move(f));
     return list;
   }();
   return all;

@@ -25,6 +25,7 @@
 #include <locus/ops/reduce/reduce_walk.h>
 #include <locus/ops/reduce/reductions.h>
 #include <locus/ops/scan/scan_kernel.h>
+#include <locus/ops/search/search_kernel.h>
 #include <locus/ops/softmax/softmax_kernel.h>
 #include <locus/ops/view/view_kernel.h>
 #include "tests/registry/fields.h"
@@ -150,6 +151,11 @@ Known known() {
   add<SoftmaxAttrs, 0, &SoftmaxAttrs::axis, &SoftmaxAttrs::temperature>(all,
                                                                         {"axis", "temperature"});
   add<ScanAttrs, 0, &ScanAttrs::axis>(all, {"axis"});
+  add<SearchAttrs, 0, &SearchAttrs::right>(all, {"right"});
+  add<IsinAttrs, 0, &IsinAttrs::invert>(all, {"invert"});
+  add<BincountAttrs, 0, &BincountAttrs::bins>(all, {"bins"});
+  add<HistogramAttrs, 0, &HistogramAttrs::uniform>(all, {"uniform"});
+  add<RunAttrs, 0, &RunAttrs::equal_nan>(all, {"equal_nan"});
   using Norm = NormAttrs;
   add<Norm, 0, &Norm::axis, &Norm::groups, &Norm::epsilon>(all, {"axis", "groups", "epsilon"});
   using NormGrad = NormGradAttrs;
