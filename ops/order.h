@@ -92,4 +92,9 @@ inline Tensor argsort(const Tensor& x, Integer auto axis, Caller from = Caller::
   return argsort(x, {.axis = axis}, from);
 }
 
+namespace detail {
+// The elements at rising positions of the sorted rows, along the axis, which is not negative.
+Tensor order_select(const Tensor& x, std::span<const int64_t> kth, int axis);
+}  // namespace detail
+
 }  // namespace locus

@@ -36,6 +36,13 @@ struct AnyKey {
                              static_cast<W>(flip)}(x);
     return KeyMap<W, false>{static_cast<W>(sign), 0, static_cast<W>(flip)}(x);
   }
+  template <class W>
+  __device__ __forceinline__ W element(W k) const {
+    if (infinity != 0)
+      return KeyMap<W, true>{static_cast<W>(sign), static_cast<W>(infinity), static_cast<W>(flip)}
+          .element(k);
+    return KeyMap<W, false>{static_cast<W>(sign), 0, static_cast<W>(flip)}.element(k);
+  }
   __device__ __forceinline__ uint64_t at(const void* x, int64_t i) const {
     switch (bytes()) {
       case 1:

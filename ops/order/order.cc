@@ -9,6 +9,8 @@
 #include <locus/core/op.h>
 #include <locus/ops/call_check.h>
 #include <locus/ops/create.h>
+#include <locus/ops/index.h>
+#include <locus/ops/join.h>
 #include <locus/ops/order/order_kernel.h>
 #include <locus/ops/view.h>
 
@@ -79,6 +81,14 @@ DType infer_argpartition(std::span<const Meta> in, const PartitionAttrs& a, std:
   return in[0].dtype;
 }
 
+DType infer_select(std::span<const Meta> in, const PartitionAttrs& a, std::span<Meta> out) {
+  infer_partition(in, a, out);
+  for (int i = 1; i < a.n; ++i)
+    if (a.kth[i] <= a.kth[i - 1]) throw ValueError("expected rising positions");
+  out[0].shape[a.axis] = a.n;
+  return in[0].dtype;
+}
+
 // order_gather takes one element of x for each id, and order_scatter puts each element at its id.
 // The ids of a row are distinct. So each is the other's gradient.
 DType infer_moved(std::span<const Meta> in, int axis, int64_t length, std::span<Meta> out) {
@@ -130,6 +140,15 @@ Tensors partition_gradient(const Saved& saved, std::span<const Tensor> dout) {
   const PartitionAttrs& a = saved.attrs<PartitionAttrs>();
   return {moved_back(saved, dout[0], invoke(op, {saved.in(0)}, a), a.axis)};
 }
+Tensors select_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  static const OpRef<PartitionAttrs> op("argpartition");
+  const PartitionAttrs& a = saved.attrs<PartitionAttrs>();
+  const Tensor all = invoke(op, {saved.in(0)}, a);
+  Tensors ids;
+  for (int i = 0; i < a.n; ++i)
+    ids.push_back(slice_axis(all, a.axis, Slice(a.kth[i], a.kth[i] + 1)));
+  return {moved_back(saved, dout[0], concat(ids, {.axis = a.axis}), a.axis)};
+}
 Tensors topk_gradient(const Saved& saved, std::span<const Tensor> dout) {
   return {moved_back(saved, dout[0], saved.out(1), saved.attrs<TopkAttrs>().axis)};
 }
@@ -172,6 +191,13 @@ Samples partition_samples(Context c, DType d) {
     const int64_t last = r.shape[r.axis] - 1;
     return std::vector<PartitionAttrs>{
         {r.axis, 1, {1}}, {r.axis, 1, {last / 2}}, {r.axis, 3, {last, 0, last / 2}}};
+  });
+}
+Samples select_samples(Context c, DType d) {
+  return over_rows<PartitionAttrs>(c, d, [](const Rows& r) {
+    const int64_t last = r.shape[r.axis] - 1;
+    return std::vector<PartitionAttrs>{
+        {r.axis, 1, {last / 2}}, {r.axis, 2, {last / 2, last / 2 + 1}}, {r.axis, 3, {0, 1, last}}};
   });
 }
 Tensor sample_ids(Context c) { return array({{2, 0, 1}, {0, 2, 3}}, {c, i64}); }
@@ -298,6 +324,16 @@ Tensor partition(const Tensor& data, const Kth& kth, const PartitionOptions& o, 
   rethrow_at(from);
 }
 
+Tensor detail::order_select(const Tensor& x, std::span<const int64_t> kth, int axis) {
+  static const OpRef<PartitionAttrs> op("order_select");
+  const auto n = static_cast<int64_t>(kth.size());
+  if (n > kMaxKth)
+    return take(sort(x, {.axis = axis}), array(kth, {n}, {x.context(), i64}), {axis});
+  PartitionAttrs a{axis, static_cast<int32_t>(n)};
+  std::ranges::copy(kth, a.kth);
+  return invoke(op, {x}, a);
+}
+
 Tensor argpartition(const Tensor& data, const Kth& kth, const PartitionOptions& o,
                     Caller from) try {
   const UserLine user_line(from);
@@ -333,6 +369,10 @@ void register_order() {
       .infer<&infer_argpartition>()
       .no_gradient(positions)
       .samples<&partition_samples>();
+  OpDef<PartitionAttrs>("order_select", {"data"})
+      .infer<&infer_select>()
+      .gradient<&select_gradient>(Keep::inputs)
+      .samples<&select_samples>();
   OpDef<GatherAttrs>("order_gather", {"data", "ids"})
       .infer<&infer_gather>()
       .gradient<&gather_gradient>(keep_input(1))

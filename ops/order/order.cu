@@ -178,6 +178,52 @@ void partition_rows(const Call& call, const View* values, const View* ids) {
             });
 }
 
+// out[row, t] = sorted[row, kth[t]]
+template <class W>
+__global__ void __launch_bounds__(kBlock)
+    take_places(const W* sorted, const __grid_constant__ SortedRows r,
+                const __grid_constant__ PartitionAttrs a) {
+  for (int64_t i = first_thread(); i < r.rows * a.n; i += all_threads())
+    static_cast<W*>(r.values)[i] = sorted[i / a.n * r.n + a.kth[i % a.n]];
+}
+template <class W>
+__global__ void __launch_bounds__(kBlock)
+    take_picks(const Pick* picks, const __grid_constant__ SortedRows r) {
+  for (int64_t i = first_thread(); i < r.rows * r.k; i += all_threads())
+    static_cast<W*>(r.values)[i] = r.key.element(static_cast<W>(picks[i].key));
+}
+void select_rows(const Call& call) {
+  const PartitionAttrs& a = call.attributes<PartitionAttrs>();
+  const AnyKey key(call.in[0].meta.dtype, false);
+  with_rows(call, a.axis, a.n, key, call.out, nullptr, [&](const SortedRows& r) {
+    const bool narrow = key.bytes() < 8;
+    if (r.n <= (narrow ? kShortRow<Entry> : kShortRow<WideEntry>)) {
+      const Scratch sorted(call, static_cast<size_t>(r.rows * r.n * key.bytes()));
+      SortedRows whole = r;
+      whole.k = r.n;
+      whole.values = sorted.data();
+      if (narrow)
+        sort_short<Entry>(call, whole);
+      else
+        sort_short<WideEntry>(call, whole);
+      return by_word(key, [&](auto word) {
+        using W = decltype(word);
+        launch(call.stream, r.rows * a.n, take_places<W>, sorted.as<W>(), r, a);
+      });
+    }
+    check_places(r.n);
+    each_group(r, kMostPicks / a.n, [&](const SortedRows& group) {
+      Wanted w{group.x, group.rows, group.n, group.key, a.n};
+      for (int t = 0; t < a.n; ++t) w.position[t] = a.kth[t];
+      const PickMemory memory(call, w);
+      find_picks(call, w, false);
+      by_word(key, [&](auto word) {
+        launch(call.stream, w.picked(), take_picks<decltype(word)>, w.picks, group);
+      });
+    });
+  });
+}
+
 template <class T>
 __global__ void __launch_bounds__(kBlock)
     move_ids(const T* from, const int64_t* ids, Along data, int64_t k, bool gathers, int axis,
@@ -223,6 +269,8 @@ struct Backend {
 
   static void partition(const Call& call) { partition_rows(call, call.out, nullptr); }
   static void argpartition(const Call& call) { partition_rows(call, nullptr, call.out); }
+
+  static void select(const Call& call) { select_rows(call); }
 
   static void gather(const Call& call) {
     move_by_ids(call, call.in[0], call.attributes<GatherAttrs>().axis, true);

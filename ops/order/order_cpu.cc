@@ -1,5 +1,5 @@
 #include <locus/ops/kernel/rows_cpu.h>
-#include <locus/ops/order/select_cpu.h>
+#include <locus/ops/order/rank_cpu.h>
 
 namespace locus::LOCUS_ISA_NAMESPACE {
 namespace {
@@ -164,6 +164,23 @@ struct Backend {
           return RowOut<int64_t>{call.out[0].as<int64_t>(), n};
         },
         [](const auto*, int64_t i) { return i; });
+  }
+
+  static void select(const Call& call) {
+    const PartitionAttrs& a = call.attributes<PartitionAttrs>();
+    const View& x = call.in[0];
+    const Shares s(x, a.axis);
+    const int64_t n = s.along.n;
+    by_key(x.meta.dtype, false, [&](auto key) {
+      using W = decltype(key(0));
+      map_rows(
+          call, s.along, s.options(4),
+          [&](int64_t, const W* row, W* to, W* spare, int64_t* tables) {
+            select_row(row, n, a, key, s.ranges, spare, tables, to);
+          },
+          RowIn<W>{x.as<const W>(), n}, RowOut<W>{call.out[0].as<W>(), a.n}, RowScratch<W>{n},
+          RowScratch<int64_t>{s.tables});
+    });
   }
 
   static void gather(const Call& call) {

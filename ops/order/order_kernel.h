@@ -53,6 +53,13 @@ struct KeyMap {
       return static_cast<W>(x ^ sign ^ flip);
     }
   }
+  // An element that has the key.
+  LOCUS_HD W element(W key) const {
+    const W k = static_cast<W>(key ^ flip);
+    if constexpr (!kFloats) return static_cast<W>(k ^ sign);
+    if (key == static_cast<W>(~W{0})) return static_cast<W>(key ^ sign);  // NaN
+    return static_cast<W>(k & sign ? k ^ sign : ~k);
+  }
 };
 
 // Calls f with the KeyMap of a dtype.
@@ -91,6 +98,7 @@ constexpr KernelList order_kernels() {
   list.add("topk", kAllDTypes, Backend::topk);
   list.add("partition", kAllDTypes, Backend::partition);
   list.add("argpartition", kAllDTypes, Backend::argpartition);
+  list.add("order_select", kAllDTypes, Backend::select);
   list.add("order_gather", kAllDTypes, Backend::gather);
   list.add("order_scatter", kAllDTypes, Backend::scatter);
   return list;

@@ -92,6 +92,20 @@ const References kOrder{{
     reference<PartitionAttrs>(
         "argpartition",
         [](const Arrays& in, const PartitionAttrs& a) -> Arrays { return {parted(in[0], a)[1]}; }),
+    reference<PartitionAttrs>("order_select",
+                              [](const Arrays& in, const PartitionAttrs& a) -> Arrays {
+                                const Array all = sorted(in[0], {a.axis, 0})[0];
+                                std::vector<int64_t> shape = all.shape;
+                                shape[static_cast<size_t>(a.axis)] = a.n;
+                                Array y(shape, in[0].dtype);
+                                each_place(shape, [&](const Place& p) {
+                                  Place from = p;
+                                  int64_t& at = from[static_cast<size_t>(a.axis)];
+                                  at = a.kth[at];
+                                  y.at(p) = all.at(from);
+                                });
+                                return {y};
+                              }),
     reference<GatherAttrs>("order_gather",
                            [](const Arrays& in, const GatherAttrs& a) -> Arrays {
                              Array y(in[1].shape, in[0].dtype);
