@@ -83,6 +83,7 @@
 #include <locus/ops/search.h>
 #include <locus/ops/softmax.h>
 #include <locus/ops/special.h>
+#include <locus/ops/statistics.h>
 #include <locus/ops/trigonometry.h>
 #include <locus/ops/unary.h>
 #include <locus/ops/view.h>

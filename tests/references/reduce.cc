@@ -4,6 +4,7 @@
 #include <locus/ops/reduce/reduce_walk.h>
 #include <locus/ops/reduce/reductions.h>
 #include <locus/ops/softmax/softmax_kernel.h>
+#include <locus/ops/statistics/nan.h>
 #include "tests/references/reference.h"
 
 namespace locus::test {
@@ -37,9 +38,10 @@ Array along(const Array& x, const ReduceAttrs& a, DType to,
 template <class R, class F>
 Reference reduction(F f) {
   return reference<ReduceBy<R>>(R::name, [f](const Arrays& in, const ReduceBy<R>& a) -> Arrays {
-    const bool whole = !is_floating(in[0].dtype), ordered = R::kOrdered;
+    const bool whole = !is_floating(in[0].dtype),
+               counts = R::kOrdered || std::is_same_v<R, reduction::CountNonzero>;
     const bool sums = std::is_same_v<R, reduction::Sum> || std::is_same_v<R, reduction::Prod>;
-    const DType to = ordered || (sums && whole) ? i64 : in[0].dtype;
+    const DType to = counts || (sums && whole) ? i64 : in[0].dtype;
     return {along(in[0], a, to, [&](const Values& v) -> Real {
       if constexpr (std::is_invocable_v<F, const Values&, const R&>)
         return f(v, a.how);
@@ -89,6 +91,16 @@ Real norm(const Values& v, Real ord) {
   return ord == 0 ? total : std::pow(total, 1 / ord);
 }
 
+// f of the numbers among the elements.
+auto of_numbers(Real (*f)(const Values&), bool of_none) {
+  return [=](const Values& v) -> Real {
+    Values numbers;
+    for (Real x : v)
+      if (!std::isnan(x)) numbers.push_back(x);
+    return numbers.empty() && !of_none ? kNaN : f(numbers);
+  };
+}
+
 namespace r = reduction;
 
 const References kReductions{{
@@ -110,6 +122,13 @@ const References kReductions{{
     reduction<r::LogSumExp>(log_sum_exp),
     each_exact(
         reduction<r::Norm>([](const Values& v, const r::Norm& how) { return norm(v, how.ord); })),
+    reduction<r::NanSum>(of_numbers(sum, true)),
+    reduction<r::NanMean>(of_numbers(mean, false)),
+    each_exact(reduction<r::NanMax>(of_numbers(greatest, false))),
+    each_exact(reduction<r::NanMin>(of_numbers(least, false))),
+    each_exact(reduction<r::CountNonzero>([](const Values& v) {
+      return static_cast<Real>(std::ssize(v) - std::ranges::count(v, 0));
+    })),
     reference<SumToAttrs>("sum_to",
                           [](const Arrays& in, const SumToAttrs& a) -> Arrays {
                             Array y(lengths_of(a.target), in[0].dtype);

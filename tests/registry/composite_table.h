@@ -27,6 +27,7 @@
 #include "tests/registry/composite_gather.h"
 #include "tests/registry/composite_rearrange.h"
 #include "tests/registry/composite_search.h"
+#include "tests/registry/composite_statistics.h"
 
 namespace locus::test {
 
@@ -354,6 +355,7 @@ inline const std::vector<Composite>& composites() {
     for (Composite& f : gather_composites()) list.push_back(std::move(f));
     for (Composite& f : rearrange_composites()) list.push_back(std::move(f));
     for (Composite& f : search_composites()) list.push_back(std::move(f));
+    for (Composite& f : statistics_composites()) list.push_back(std::move(f));
     return list;
   }();
   return all;

@@ -27,6 +27,7 @@
 #include <locus/ops/scan/scan_kernel.h>
 #include <locus/ops/search/search_kernel.h>
 #include <locus/ops/softmax/softmax_kernel.h>
+#include <locus/ops/statistics/nan.h>
 #include <locus/ops/view/view_kernel.h>
 #include "tests/registry/fields.h"
 #include "tests/registry/walk.h"
@@ -145,7 +146,8 @@ Known known() {
       all, {"scalar", "scalar_first", "formula"});
   {
     using namespace reduction;
-    add_reductions(all, Sums() + Extremes() + Positions() + Compound() + List<SumAbs>());
+    add_reductions(all, Sums() + Extremes() + Positions() + Compound() + NanReductions() +
+                            Counts() + List<SumAbs>());
   }
   add<SumToAttrs, 0, &SumToAttrs::target>(all, {"target"});
   add<SoftmaxAttrs, 0, &SoftmaxAttrs::axis, &SoftmaxAttrs::temperature>(all,
