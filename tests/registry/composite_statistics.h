@@ -99,6 +99,44 @@ inline std::vector<Composite> statistics_composites() {
          })};
        },
        numbers},
+      {"median",
+       {{3, 4}},
+       [](const Tensors& x, O) -> Tensors { return {median(x[0], {.axis = 1})}; },
+       [](const Hosts& x) -> Hosts {
+         return {of_rows(x[0], [](Row row) {
+           std::ranges::sort(row);
+           return (row[1] + row[2]) / 2;
+         })};
+       },
+       kFloating},
+      {"quantile",
+       {{3, 5}},
+       [](const Tensors& x, O) -> Tensors {
+         return {quantile(x[0], {.25, .6}, {.axis = 1})};
+       },
+       [](const Hosts& x) -> Hosts {
+         Host all{{2, x[0].shape[0]}, {}};
+         for (double at : {1., 2.4})
+           for (double v : of_rows(x[0], [at](Row row) {
+                             std::ranges::sort(row);
+                             const auto i = static_cast<size_t>(at);
+                             return row[i] + (at - std::floor(at)) * (row[i + 1] - row[i]);
+                           }).numbers)
+             all.numbers.push_back(v);
+         return {all};
+       },
+       kFloating},
+      {"percentile",
+       {{3, 5}},
+       [](const Tensors& x, O) -> Tensors {
+         return {percentile(x[0], 70, {.axis = 1, .method = QuantileMethod::lower})};
+       },
+       [](const Hosts& x) -> Hosts {
+         return {of_rows(x[0], [](Row row) {
+           std::ranges::sort(row);
+           return row[2];
+         })};
+       }},
   };
 }
 
