@@ -211,7 +211,6 @@ void select_rows(const Call& call) {
         launch(call.stream, r.rows * a.n, take_places<W>, sorted.as<W>(), r, a);
       });
     }
-    check_places(r.n);
     each_group(r, kMostPicks / a.n, [&](const SortedRows& group) {
       Wanted w{group.x, group.rows, group.n, group.key, a.n};
       for (int t = 0; t < a.n; ++t) w.position[t] = a.kth[t];
