@@ -1,6 +1,7 @@
 #include <locus/ops/activation.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/named.h>
+#include <locus/ops/special.h>
 #include <locus/ops/unary.h>
 
 namespace locus {
@@ -27,7 +28,22 @@ void register_elementwise_names() {
   ops::define("softcap(data, c: float)",
               [](const ops::Arguments& a) { return softcap(a.tensor(0), a["c"]); });
 
+  ops::define("around(data, decimals: int = 0)", [](const ops::Arguments& a) {
+    return around(a.tensor(0), a["decimals"]);
+  }).made_of({"around", "rint", "multiply", "divide", "isfinite", "where"});
+  ops::define("nan_to_num(data, nan: float = 0, posinf: float = none, neginf: float = none)",
+              [](const ops::Arguments& a) {
+                return nan_to_num(a.tensor(0), a["nan"], a["posinf"].optional<double>(),
+                                  a["neginf"].optional<double>());
+              });
+  ops::define("polygamma(data, n: int)",
+              [](const ops::Arguments& a) { return polygamma(a["n"], a.tensor(0)); });
+  ops::define("divmod(lhs: operand, rhs: operand) -> 2", [](const ops::Arguments& a) {
+    return divmod(a.operand(0), a.operand(1));
+  }).made_of({"floor_divide", "mod"});
+
   ops::alias("absolute", "abs");
+  ops::alias("invert", "bitwise_not");
   ops::alias("fix", "trunc");
   ops::alias("pow", "power");
   ops::alias("true_divide", "divide");

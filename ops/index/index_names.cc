@@ -25,6 +25,15 @@ void register_index_names() {
               [](const ops::Arguments& a) { return nonzero(a.tensor(0)); })
       .made_of({"copy", "mask_offsets", "mask_indices", "unravel_index"})
       .no_gradient("the results are positions");
+  ops::define("unravel_index(ids, shape: ints) -> tensors",
+              [](const ops::Arguments& a) { return unravel_index(a.tensor(0), a["shape"]); })
+      .made_of({"unravel_index", "reshape", "slice"})
+      .no_gradient("the results are positions");
+  ops::define(
+      "ravel_multi_index(*ids, shape: ints, mode: raise|clip|wrap = raise)",
+      [](const ops::Arguments& a) { return ravel_multi_index(a.tensors(), a["shape"], a["mode"]); })
+      .made_of({"ravel_multi_index", "broadcast_to"})
+      .no_gradient("the results are positions");
 }
 
 }  // namespace locus

@@ -24,6 +24,9 @@ enum class Kind : uint8_t {
   words
 };
 
+// Behind a type: the value may be none, whatever the default is.
+inline constexpr std::string_view kOrNone = "|none";
+
 struct InputInfo {
   std::string name;
   bool operand = false, optional = false;

@@ -91,9 +91,11 @@ class Parser {
   }
 
   void attribute(std::string_view name, std::string_view type, std::string_view fallback) {
+    const std::string_view base =
+        type.ends_with(kOrNone) ? type.substr(0, type.size() - kOrNone.size()) : type;
     Kind kind = Kind::words;
     for (const auto& [text, known] : kTypes)
-      if (text == type) kind = known;
+      if (text == base) kind = known;
     if (kind == Kind::words && type.find('|') == type.npos)
       malformed(text_of("expected a type, or words as in raise|clip, got \"", type, '"'));
     f_.info.attributes.push_back({std::string(name), std::string(type), std::string(fallback)});

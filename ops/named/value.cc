@@ -70,7 +70,8 @@ bool takes(const Function& f, size_t i, const Value& value) {
   const auto* list = value.get<Value::Numbers>();
   const auto* text = value.get<std::string>();
   const auto* tensor = value.get<Tensor>();
-  if (value.none() || (tensor && !tensor->defined())) return info.fallback == "none";
+  if (value.none() || (tensor && !tensor->defined()))
+    return info.fallback == "none" || (f.kinds[i] != Kind::words && info.type.ends_with(kOrNone));
   switch (f.kinds[i]) {
     case Kind::boolean:
       return number && number->kind() == Scalar::Kind::boolean;
