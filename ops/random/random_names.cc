@@ -94,8 +94,7 @@ void register_random_names() {
                 return random::multinomial(a["n"], pvals, a["size"], a.options());
               })
       .made_of({"multinomial", "copyto"})
-      .no_gradient("draws")
-      .no_capture("the probabilities are copied from the host");
+      .no_gradient("draws");
   // Entries of data, or, without data, positions below n.
   ops::define(
       text_of("choice(data = none, n: int = 0, replace: bool = true, p: floats = none, ", kSize),

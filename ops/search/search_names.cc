@@ -73,7 +73,7 @@ void register_search_names() {
       "return_counts: bool = false, axis: int = none, equal_nan: bool = true) -> tensors",
       unique_by_name)
       .made_of({"sort", "topk", "argsort", "order_gather", "arange", "take", "run_starts",
-                "mask_offsets", "mask_select", "mask_indices", "cumsum", "index_put", "subtract",
+                "mask_offsets", "mask_select", "mask_indices", "cumsum", "put", "subtract",
                 "concat", "fill", "reshape", "transpose", "slice"});
 }
 

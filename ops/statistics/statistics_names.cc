@@ -107,9 +107,8 @@ void register_statistics_names() {
                                         "add",          "divide", "fill"};
   define_reduction("median", median).made_of(of_median);
   of_median.insert(of_median.end(), {"subtract", "multiply", "greater_equal", "copyto"});
-  const char* const copies = "several q are copied from the host";
-  define_quantile("quantile", quantile).made_of(of_median).no_capture(copies);
-  define_quantile("percentile", percentile).made_of(of_median).no_capture(copies);
+  define_quantile("quantile", quantile).made_of(of_median);
+  define_quantile("percentile", percentile).made_of(of_median);
 }
 
 }  // namespace locus

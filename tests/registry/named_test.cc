@@ -1,13 +1,21 @@
 // invoke() by name: values of attributes, and errors before anything runs.
 #include <locus/ops/named.h>
 
+#include <locus/core/generator.h>
 #include <locus/core/group.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
+#include <locus/ops/gather.h>
+#include <locus/ops/join.h>
 #include <locus/ops/optim.h>
+#include <locus/ops/order.h>
+#include <locus/ops/random.h>
+#include <locus/ops/rearrange.h>
 #include <locus/ops/reduce.h>
+#include <locus/ops/search.h>
 #include <locus/ops/softmax.h>
+#include <locus/ops/view.h>
 #include "tests/fuse/same.h"
 #include "tests/support/contexts.h"
 #include "tests/support/expect_line.h"
@@ -91,6 +99,60 @@ TEST(NamedCall, LeavesOutOptionalInputs) {
   expect_same(invoke("dense", {x, weight, Tensor()}), invoke("dense", {x, weight}));
 }
 
+TEST(NamedCall, TakesNoneAsAnAxisWithADefault) {
+  const Tensor x = x23();
+  expect_same(invoke("sort", {x}), sort(x));
+  expect_same(invoke("sort", {x}, {{"axis", {}}}), sort(x, {.axis = std::nullopt}));
+  EXPECT_THAT(error_of<ValueError>("sort", {x}, {{"axis", 1.5}}),
+              StartsWith("sort: axis is 1.5; expected int|none"));
+}
+
+TEST(NamedCall, TakesANumberOrAList) {
+  const Tensor x = x23();
+  EXPECT_EQ(Tensor(invoke("quantile", {x}, {{"q", .5}})).shape(), Shape{});
+  EXPECT_EQ(Tensor(invoke("quantile", {x}, {{"q", {.5}}})).shape(), Shape{1});
+  EXPECT_EQ(invoke("split_v2", {x}, {{"indices_or_sections", 2}}).size(), 2u);
+  EXPECT_EQ(invoke("split_v2", {x}, {{"indices_or_sections", {1}}}).size(), 2u);
+  expect_same(invoke("pad", {x}, {{"pad_width", 1}}), pad(x, 1));
+  expect_same(invoke("pad", {x}, {{"pad_width", {1, 0}}}), pad(x, {{1, 0}}));
+  EXPECT_THAT(error_of<ValueError>("pad", {x}, {{"pad_width", {1, 0, 2}}}),
+              StartsWith("pad: pad_width has 3 numbers"));
+  expect_same(invoke("roll", {x}, {{"shift", 1}}), roll(x, 1));
+  EXPECT_THAT(error_of<ValueError>("roll", {x}, {{"shift", {1, 2}}}),
+              StartsWith("roll: shift has 2 numbers and axis is none"));
+  expect_same(invoke("repeat", {x}, {{"repeats", {2, 0}}, {"axis", 0}}),
+              repeat(x, array({2, 0}), 0));
+  expect_same(invoke("rot90", {x}), rot90(x));
+  EXPECT_THAT(error_of<ValueError>("rot90", {x}, {{"axes", 1}}),
+              StartsWith("rot90: axes has 1 numbers"));
+}
+
+TEST(NamedCall, TakesABinCountOrEdges) {
+  const Tensor x = x23();
+  const Tensors got = invoke("histogram", {x}, {{"bins", 3}, {"range", {-1, 1}}});
+  const auto [counts, edges] = histogram(x, 3, {.range = std::pair{-1, 1}});
+  expect_same(got[0], counts);
+  expect_same(got[1], edges);
+  expect_same(Tensors(invoke("histogram", {x, edges}))[0], counts);
+  EXPECT_THAT(error_of<ValueError>("histogram", {x}, {{"range", 1}}),
+              StartsWith("histogram: range has 1 numbers; expected two"));
+}
+
+TEST(NamedCall, WritesAtIndicesOfSomeAxes) {
+  const Tensor x = x23(), ids = array({2, 0});
+  expect_same(invoke("index_put", {x, 7, Tensor(), ids}), index_put(x, {Tensor(), ids}, 7));
+  expect_same(invoke("index_put", {x, 7, x > 0, Tensor()}), index_put(x, {x > 0}, 7));
+}
+
+TEST(NamedCall, DrawsPositionsOrEntries) {
+  random::seed(5);
+  const Tensor places = invoke("choice", {}, {{"n", 9}, {"size", 4}});
+  random::seed(5);
+  expect_same(places, random::choice(9, {4}));
+  EXPECT_THAT(error_of<ValueError>("choice", {x23()}, {{"n", 2}}),
+              StartsWith("choice: n, dtype and ctx are for positions"));
+}
+
 TEST(NamedCall, ChecksAttributes) {
   const Tensor x = x23();
   EXPECT_THAT(error_of<ValueError>("softmax", {x}, {{"axes", 1}}),
@@ -155,7 +217,8 @@ TEST(NamedCall, ProgramsDefineFunctions) {
 TEST(NamedCall, RefusesMalformedSignatures) {
   for (const char* signature :
        {"f", "f(", "(x)", "f(x y)", "f(x, x)", "f(a: int, x)", "f(a: whole)", "f(a: int = 1.5)",
-        "f(a: raise|clip = fold)", "f(x = 1)", "f(x = none, y)", "f(x, *y)", "f(x) 2", "f(x) -> 0"})
+        "f(a: raise|clip = fold)", "f(a: int = none, b: int|none = x)", "f(x = 1)",
+        "f(x = none, y)", "f(x, *y)", "f(x) 2", "f(x) -> 0"})
     EXPECT_THAT(message_of<ValueError>([&] { ops::define(signature, nullptr); }),
                 StartsWith(std::string("ops::define: signature \"") + signature + "\": expected"));
 }
