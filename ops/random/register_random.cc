@@ -90,7 +90,7 @@ Sample by_table(Context c, DType d, std::vector<double> table, RandomAttrs a, co
   return s;
 }
 Samples choice_samples(Context c, DType d) {
-  return {by_table(c, d, {.25, .25, .75, 1}, {}, {3, 7}), by_table(c, d, {1}, {}, {5})};
+  return {by_table(c, d, {1}, {}, {5}), by_table(c, d, {.25, .25, .75, 1}, {}, {3, 7})};
 }
 Samples multinomial_samples(Context c, DType d) {
   return {by_table(c, d, {.25, .5, 0, .25}, {.low = 100}, {5, 4}),

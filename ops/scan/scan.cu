@@ -1,7 +1,7 @@
 // A block scans a tile of a row, a warp 32 neighbours at a time. If a row has several tiles, each
 // block publishes its tile's total and adds the totals of the tiles before it. Tiles form groups of
-// 256; the last tile of a group publishes the total up to there, so that no block reads more than a
-// group. Every sum has a fixed order: the same bits on each run.
+// 1024; the last tile of a group publishes the total up to there, so that no block reads more than
+// a group. Every sum has a fixed order: the same bits on each run.
 //
 // Blocks take tiles in order, by a counter, and wait for earlier tiles only.
 #include <locus/core/scratch.h>
@@ -15,13 +15,19 @@
 namespace locus::cuda {
 namespace {
 
-constexpr int kWarps = kBlock / 32, kGroup = kBlock;
+constexpr int kWarps = kBlock / 32;
+constexpr int kGroup = 1024, kAwaited = kGroup / kBlock;  // tiles; of a thread
 
 // Elements of a thread.
 template <class A>
 constexpr int kItems = sizeof(A) > 8 ? 8 : 16;
 template <class A>
-constexpr int kTile = kItems<A>* kBlock;
+constexpr int kTile = kBlock* kItems<A>;
+// Enough blocks to hide the waits.
+template <class A>
+constexpr int kBlocks = sizeof(A) > 8   ? 2
+                        : sizeof(A) > 4 ? 4
+                                        : 6;
 
 // Totals of tiles and, up to their ends, of groups; flags say which are there.
 template <class A>
@@ -32,6 +38,7 @@ struct Totals {
 template <class A>
 struct Rows {
   int64_t rows, n, tiles, groups;  // tiles and groups of a row
+  int items;                       // of a thread
   Totals<A> totals;
 };
 
@@ -41,11 +48,18 @@ __device__ __forceinline__ void publish(A* to, unsigned* there, const A& a) {
   __threadfence();
   *static_cast<volatile unsigned*>(there) = 1;
 }
-template <class A>
-__device__ __forceinline__ A await(const A* from, const unsigned* there) {
-  while (*static_cast<const volatile unsigned*>(there) == 0) {
+// Waits until n flags are there.
+__device__ __forceinline__ void await(const unsigned* there, int n) {
+  for (bool all = false; !all;) {
+    all = true;
+#pragma unroll
+    for (int i = 0; i < kAwaited; ++i)
+      if (i < n) all &= static_cast<const volatile unsigned*>(there)[i] != 0;
   }
   __threadfence();
+}
+template <class A>
+__device__ __forceinline__ A published(const A* from) {
   return by_words(*from, [](const uint32_t* w) { return __ldcg(w); });
 }
 
@@ -83,16 +97,23 @@ __device__ __forceinline__ A total_before(const Rows<A>& g, int64_t row, int64_t
   const Totals<A>& t = g.totals;
   const int64_t group = tile / kGroup, first = row * g.tiles + group * kGroup;
   const int in_group = static_cast<int>(tile % kGroup);
-  A sum = R::init(A());
-  if (static_cast<int>(threadIdx.x) < in_group)
-    sum = await(t.tiles + first + threadIdx.x, t.tile_there + first + threadIdx.x);
-  sum = all_of_team(sum, kGroup, [](const A& a, const A& b) { return D::combine(a, b); });
-  if (group > 0) {
+  if (group > 0 && threadIdx.x == kBlock - 1) {
     const int64_t before = row * g.groups + group - 1;
-    if (threadIdx.x == 0) of_group = await(t.groups + before, t.group_there + before);
-    __syncthreads();
-    sum = in_group > 0 ? D::combine(of_group, sum) : of_group;
+    await(t.group_there + before, 1);
+    of_group = published(t.groups + before);
   }
+  A sum = R::init(A());
+  const int begin = static_cast<int>(threadIdx.x) * kAwaited;
+  if (begin < in_group) {
+    const int n = in_group - begin < kAwaited ? in_group - begin : kAwaited;
+    await(t.tile_there + first + begin, n);
+    sum = published(t.tiles + first + begin);
+#pragma unroll
+    for (int i = 1; i < kAwaited; ++i)
+      if (i < n) sum = D::combine(sum, published(t.tiles + first + begin + i));
+  }
+  sum = all_of_team(sum, kBlock, [](const A& a, const A& b) { return D::combine(a, b); });
+  if (group > 0) sum = in_group > 0 ? D::combine(of_group, sum) : of_group;
   if (in_group == kGroup - 1 && threadIdx.x == 0)
     publish(t.groups + row * g.groups + group, t.group_there + row * g.groups + group,
             D::combine(sum, own));
@@ -101,7 +122,7 @@ __device__ __forceinline__ A total_before(const Rows<A>& g, int64_t row, int64_t
 
 // kShort: rows of at most a warp's elements, one warp each.
 template <class D, bool kShort, class A = typename D::A>
-__global__ void __launch_bounds__(kBlock)
+__global__ void __launch_bounds__(kBlock, kBlocks<A>)
     scan_rows(const __grid_constant__ D data, const __grid_constant__ Rows<A> g) {
   constexpr int kN = kItems<A>;
   __shared__ A of_warp[kWarps];
@@ -117,14 +138,17 @@ __global__ void __launch_bounds__(kBlock)
     row = ticket / g.tiles;
     tile = ticket % g.tiles;
   }
-  const int64_t begin = tile * kTile<A> + (kShort ? 0 : warp * 32 * kN), base = row * g.n;
+  const int64_t begin = tile * kTile<A> + (kShort ? 0 : warp * 32 * g.items), base = row * g.n;
   const int64_t left = g.n - begin;
-  const int used = left <= 0 ? 0 : left >= 32 * kN ? kN : static_cast<int>((left + 31) / 32);
+  const int used = left <= 0              ? 0
+                   : left >= 32 * g.items ? g.items
+                                          : static_cast<int>((left + 31) / 32);
+  const auto inside = [&](int i) { return i < used && begin + i * 32 + lane < g.n; };
   A a[kN];
 #pragma unroll
   for (int i = 0; i < kN; ++i) {
     const int64_t k = begin + i * 32 + lane;
-    a[i] = k < g.n ? data.element(base + k, k) : D::R::init(A());
+    a[i] = inside(i) ? data.element(base + k, k) : D::R::init(A());
   }
   const A total = used > 0 ? scan_warp<D, kN>(a, used) : D::R::init(A());
   bool any = false;
@@ -150,7 +174,7 @@ __global__ void __launch_bounds__(kBlock)
 #pragma unroll
   for (int i = 0; i < kN; ++i) {
     const int64_t k = begin + i * 32 + lane;
-    if (k < g.n) data.store(base + k, any ? D::combine(before, a[i]) : a[i]);
+    if (inside(i)) data.store(base + k, any ? D::combine(before, a[i]) : a[i]);
   }
 }
 
@@ -173,7 +197,7 @@ __global__ void __launch_bounds__(kBlock)
 template <class D>
 void launch_scan(const Call& call, const D& data, int64_t rows, int64_t n) {
   using A = typename D::A;
-  Rows<A> g{rows, n, (n + kTile<A> - 1) / kTile<A>, 0, {}};
+  Rows<A> g{rows, n, (n + kTile<A> - 1) / kTile<A>, 0, kItems<A>, {}};
   if (n <= 16) return launch(call.stream, rows, scan_columns<D>, data, rows, n, int64_t{1});
   if (n <= 32 * kItems<A>) {
     const auto blocks = static_cast<unsigned>((rows + kWarps - 1) / kWarps);
@@ -182,6 +206,7 @@ void launch_scan(const Call& call, const D& data, int64_t rows, int64_t n) {
   }
   const int64_t tiles = rows * g.tiles;
   if (g.tiles == 1) {
+    g.items = static_cast<int>((n + kBlock - 1) / kBlock);
     scan_rows<D, false><<<static_cast<unsigned>(tiles), kBlock, 0, stream(call)>>>(data, g);
     return;
   }
@@ -220,7 +245,7 @@ struct Backend {
   template <class S, DType K>
   static void run(const Call& call) {
     using T = CppTypeOf<K>;
-    using D = scan::Data<S, T, Promoted<T>>;
+    using D = scan::Data<S, T, If<S::kDouble, double, Promoted<T>>>;
     const Along s(call.in[0].meta, call.attributes<ScanAttrs>().axis);
     const int64_t rows = s.rows();
     if (rows == 0 || s.n == 0) return;

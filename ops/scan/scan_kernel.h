@@ -29,7 +29,8 @@ struct Scan {
   static constexpr const char* name = Of.text;
   static constexpr unsigned kKinds = R::kKinds;
   static constexpr int kIn = 1, kOut = 1;
-  static constexpr bool kRounds = true;  // the host accumulates in wider types
+  static constexpr bool kRounds = true;   // the host accumulates in wider types
+  static constexpr bool kDouble = false;  // GPUs accumulate in f64
   template <class A>
   LOCUS_HD static A element(auto x, int64_t) {
     return static_cast<A>(x);
@@ -79,6 +80,7 @@ struct CumMin : CumExtreme<"cummin", false> {};
 // step overflows if t[j] + u[i] <= 0.
 struct CumSumExp : Scan<"cumsum_exp", LogSumExp> {
   static constexpr int kIn = 3;
+  static constexpr bool kDouble = true;  // v may be denormal
 };
 
 using Scans = List<CumSum, CumProd, LogCumSumExp, CumMax, CumMin, CumSumExp>;
