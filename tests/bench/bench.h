@@ -27,6 +27,7 @@ void add_kernels();      // bench_user_kernels.cc
 void add_matmul();       // bench_matmul.cc
 void add_networks();     // bench_networks.cc
 void add_norm();         // bench_norm.cc
+void add_numpy();        // bench_numpy.cc
 void add_optim();        // bench_optim.cc
 void add_prefetch();     // bench_prefetch.cc
 void add_random();       // bench_random.cc

@@ -51,6 +51,7 @@ int main(int argc, char** argv) {
   locus::bench::add_matmul();
   locus::bench::add_networks();
   locus::bench::add_norm();
+  locus::bench::add_numpy();
   locus::bench::add_optim();
   locus::bench::add_prefetch();
   locus::bench::add_random();

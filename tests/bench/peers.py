@@ -291,9 +291,51 @@ def cupy_random():
             lambda: draw(n, dtype=cupy.float32), wait, calls=20), "µs"
 
 
+def numpy_functions(name, of, wait):
+    """Functions that NumPy has, as in bench_numpy.cc: pairs of a name and a call."""
+    for what, call in of.items():
+        yield f"{name}: {what}", per_call(call, wait, calls=10), "µs"
+
+
+def torch_numpy():
+    import torch
+    x = torch.randn(100_000_000, device="cuda")
+    few = torch.randint(0, 1_000_000, (10_000_000,), device="cuda", dtype=torch.int32)
+    rows, columns = x.reshape(-1, 1000), x.reshape(1000, -1)
+    yield from numpy_functions(f"PyTorch {torch.__version__} cuda", {
+        "copy 1e8": x.clone,
+        "sort 1e8": lambda: torch.sort(x),
+        "argsort 1e8": lambda: torch.argsort(x),
+        "topk 100 of 1e8": lambda: torch.topk(x, 100),
+        "unique 1e7": lambda: torch.unique(few),
+        "histogram of 100 bins 1e8": lambda: torch.histc(x, 100),
+        "cumsum 1e8": lambda: torch.cumsum(x, 0),
+        "cumsum of rows of 1000, 1e8": lambda: torch.cumsum(rows, 1),
+        "cumsum of columns of 1000, 1e8": lambda: torch.cumsum(columns, 0),
+    }, torch.cuda.synchronize)
+
+
+def cupy_numpy():
+    import cupy
+    x = cupy.random.standard_normal(100_000_000, dtype=cupy.float32)
+    few = cupy.random.randint(0, 1_000_000, 10_000_000, dtype=cupy.int32)
+    rows, columns = x.reshape(-1, 1000), x.reshape(1000, -1)
+    yield from numpy_functions(f"CuPy {cupy.__version__} cuda", {
+        "copy 1e8": x.copy,
+        "sort 1e8": lambda: cupy.sort(x),
+        "argsort 1e8": lambda: cupy.argsort(x),
+        "argpartition 100 of 1e8": lambda: cupy.argpartition(x, 100),
+        "unique 1e7": lambda: cupy.unique(few),
+        "histogram of 100 bins 1e8": lambda: cupy.histogram(x, 100),
+        "cumsum 1e8": lambda: cupy.cumsum(x),
+        "cumsum of rows of 1000, 1e8": lambda: cupy.cumsum(rows, 1),
+        "cumsum of columns of 1000, 1e8": lambda: cupy.cumsum(columns, 0),
+    }, cupy.cuda.runtime.deviceSynchronize)
+
+
 if __name__ == "__main__":
     for rows in (torch_rows, cupy_rows, torch_copies, torch_kernels, cupy_kernels, torch_random,
-                 cupy_random, torch_networks, torch_adam, mxnet_networks):
+                 cupy_random, torch_numpy, cupy_numpy, torch_networks, torch_adam, mxnet_networks):
         if sys.argv[1:] and not any(word in rows.__name__ for word in sys.argv[1:]):
             continue
         try:
