@@ -105,7 +105,6 @@ struct BinomialSampler {
 
 }  // namespace detail
 
-template <class T>
 struct Poisson {
   static constexpr ParameterText kText{"poisson", {"lam", ""}, "from 0 to 2^62"};
   detail::PoissonSampler sampler;
@@ -115,40 +114,38 @@ struct Poisson {
   LOCUS_HD static bool valid(double v) { return v >= 0 && v <= 0x1p62; }
   static constexpr int kFirst = 1;
   static constexpr bool kNormals = false;
-  LOCUS_HD T draw(const ElementBlocks& blocks, const PhiloxBlock* first, const double*) const {
-    if (!good) return convert<T>(bits_double(0x7ff8000000000000u));
-    return convert<T>(sampler.draw(blocks, first[0]));
+  LOCUS_HD double draw(const ElementBlocks& blocks, const PhiloxBlock* first, const double*) const {
+    return good ? sampler.draw(blocks, first[0]) : bits_double(0x7ff8000000000000u);
   }
 };
 
 // a: the number of tries, b: the chance.
-template <class T>
 struct Binomial {
   detail::BinomialSampler sampler;
 
   LOCUS_HD Binomial(double a, double b) : sampler(a, b) {}
   static constexpr int kFirst = 1;
   static constexpr bool kNormals = false;
-  LOCUS_HD T draw(const ElementBlocks& blocks, const PhiloxBlock* first, const double*) const {
-    return convert<T>(sampler.draw(blocks, first[0]));
+  LOCUS_HD double draw(const ElementBlocks& blocks, const PhiloxBlock* first, const double*) const {
+    return sampler.draw(blocks, first[0]);
   }
 };
 
 // A row of counts, which sum to n: each is binomial in what the ones before left.
-template <class T>
+// store(i, number) takes count i.
 LOCUS_HD void draw_multinomial(int64_t n, const double* chances, int64_t count,
-                               const ElementBlocks& blocks, T* out) {
+                               const ElementBlocks& blocks, const auto& store) {
   double left = static_cast<double>(n), rest = 1;
   for (int64_t i = 0; i + 1 < count; ++i) {
     const double p = rest > 0 ? chances[i] / rest : 1;
     const ElementBlocks own = blocks.from(static_cast<uint32_t>(i));
     double k = 0;
     if (left > 0) k = detail::BinomialSampler(left, p < 1 ? p : 1).draw(own, own(0));
-    out[i] = convert<T>(k);
+    store(i, k);
     left -= k;
     rest -= chances[i];
   }
-  if (count > 0) out[count - 1] = convert<T>(left);
+  if (count > 0) store(count - 1, left);
 }
 
 // The first place whose running sum is above u, in [0, count).

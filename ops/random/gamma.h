@@ -63,10 +63,10 @@ struct GammaSampler {
 
 }  // namespace detail
 
-// Distributions of an element. draw() takes blocks(0) of kFirst parts of the element, two numbers
+// Distributions of an element. draw() returns a number that the result's dtype is rounded from, and
+// takes blocks(0) of kFirst parts of the element, two numbers
 // apart, and their normals if kNormals: a CPU computes several elements' at once. valid(v) says
 // whether a parameter is in range. An element with a parameter out of range is NaN.
-template <class T>
 struct EachExponential {
   static constexpr ParameterText kText{"exponential", {"scale", ""}, "from 0 to 1e300"};
   double scale;
@@ -75,13 +75,12 @@ struct EachExponential {
   LOCUS_HD static bool valid(double v) { return v >= 0 && v <= detail::kMost; }
   static constexpr int kFirst = 1;
   static constexpr bool kNormals = false;
-  LOCUS_HD T draw(const ElementBlocks&, const PhiloxBlock* first, const double*) const {
+  LOCUS_HD double draw(const ElementBlocks&, const PhiloxBlock* first, const double*) const {
     const double u = detail::positive_fraction(detail::pair(first[0], 0));
-    return convert<T>(scale * -detail::log_exact(u));
+    return scale * -detail::log_exact(u);
   }
 };
 
-template <class T>
 struct Gamma {
   static constexpr ParameterText kText{"random_gamma", {"shape", "scale"}, "from 0 to 1e300"};
   detail::GammaSampler sampler;
@@ -93,17 +92,16 @@ struct Gamma {
   LOCUS_HD static bool valid(double v) { return v >= 0 && v <= detail::kMost; }
   static constexpr int kFirst = 1;
   static constexpr bool kNormals = true;
-  LOCUS_HD T draw(const ElementBlocks& blocks, const PhiloxBlock* first,
-                  const double* normal) const {
-    if (sampler.shape == 0) return convert<T>(0 * scale);
+  LOCUS_HD double draw(const ElementBlocks& blocks, const PhiloxBlock* first,
+                       const double* normal) const {
+    if (sampler.shape == 0) return 0 * scale;
     const detail::GammaNumber g = sampler.draw(blocks, first[0], normal[0]);
     const double whole = g.exponent == 0 ? g.value : g.value * detail::exp_exact(g.exponent);
-    return convert<T>(whole * scale);
+    return whole * scale;
   }
 };
 
 // x / (x + y) of gamma numbers x and y.
-template <class T>
 struct Beta {
   static constexpr ParameterText kText{"beta", {"a", "b"}, "above 0, up to 1e300"};
   detail::GammaSampler x, y;
@@ -114,14 +112,14 @@ struct Beta {
   LOCUS_HD static bool valid(double v) { return v > 0 && v <= detail::kMost; }
   static constexpr int kFirst = 2;
   static constexpr bool kNormals = true;
-  LOCUS_HD T draw(const ElementBlocks& blocks, const PhiloxBlock* first,
-                  const double* normal) const {
-    if (!good) return convert<T>(bits_double(0x7ff8000000000000u));
+  LOCUS_HD double draw(const ElementBlocks& blocks, const PhiloxBlock* first,
+                       const double* normal) const {
+    if (!good) return bits_double(0x7ff8000000000000u);
     const detail::GammaNumber p = x.draw(blocks, first[0], normal[0]);
     const detail::GammaNumber q = y.draw(blocks.from(2), first[1], normal[1]);
-    if (p.exponent == 0 && q.exponent == 0) return convert<T>(p.value / (p.value + q.value));
+    if (p.exponent == 0 && q.exponent == 0) return p.value / (p.value + q.value);
     const double ratio = q.value / p.value * detail::exp_exact(q.exponent - p.exponent);
-    return convert<T>(1.0 / (1.0 + ratio));
+    return 1.0 / (1.0 + ratio);
   }
 };
 
@@ -129,6 +127,7 @@ struct Beta {
 // tail, exponential. The chance to accept is above 0.4 for any interval.
 template <class T>
 struct TruncatedNormal {
+  using A = typename Interval<T>::A;
   enum Proposal { kNormal, kUniform, kExponential };
   Interval<T> in;
   double mean, scale, low, high, rate = 0;
@@ -160,7 +159,7 @@ struct TruncatedNormal {
   }
   static constexpr int kFirst = 1;
   static constexpr bool kNormals = false;
-  LOCUS_HD T draw(const ElementBlocks& blocks, const PhiloxBlock* first, const double*) const {
+  LOCUS_HD double draw(const ElementBlocks& blocks, const PhiloxBlock* first, const double*) const {
     PhiloxBlock b = first[0];
     double z;
     for (uint32_t attempt = 0;; b = blocks(++attempt)) {
@@ -181,7 +180,7 @@ struct TruncatedNormal {
       }
       if (detail::log_exact(detail::uniform_of(b)) <= -0.5 * reject) break;
     }
-    return convert<T>(in.clip(convert<typename Interval<T>::A>(convert<T>(mean + scale * z))));
+    return convert<double>(in.clip(convert<A>(convert<T>(mean + scale * z))));
   }
 };
 

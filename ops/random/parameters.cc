@@ -103,26 +103,26 @@ Tensor exponential(const Operand& scale, const Size& size, const TensorOptions& 
   static const OpRef<RandomAttrs> op("exponential");
   const Parametric call{{&scale, nullptr}, 1};
   const DType d = call.dtype();
-  return draw_by<EachExponential<float>>(op, call, size, o, d, o.dtype.value_or(d) == f64 ? 2 : 1);
+  return draw_by<EachExponential>(op, call, size, o, d, o.dtype.value_or(d) == f64 ? 2 : 1);
 }
 Tensor gamma(const Operand& shape, const Operand& scale, const Size& size, const TensorOptions& o) {
   static const OpRef<RandomAttrs> op("random_gamma");
   const Parametric call{{&shape, &scale}, 2};
-  return draw_by<Gamma<float>>(op, call, size, o, call.dtype(), detail::kWordsOfElement);
+  return draw_by<Gamma>(op, call, size, o, call.dtype(), detail::kWordsOfElement);
 }
 Tensor beta(const Operand& a, const Operand& b, const Size& size, const TensorOptions& o) {
   static const OpRef<RandomAttrs> op("beta");
   const Parametric call{{&a, &b}, 2};
-  return draw_by<Beta<float>>(op, call, size, o, call.dtype(), detail::kWordsOfElement);
+  return draw_by<Beta>(op, call, size, o, call.dtype(), detail::kWordsOfElement);
 }
 Tensor poisson(const Operand& lam, const Size& size, const TensorOptions& o) {
   static const OpRef<RandomAttrs> op("poisson");
   const Parametric call{{&lam, nullptr}, 1};
   const DType d = o.dtype.value_or(i64);
-  if (lam.is_scalar() && is_integer(d) && Poisson<float>::valid(call.number(0)) &&
+  if (lam.is_scalar() && is_integer(d) && Poisson::valid(call.number(0)) &&
       !holds(d, call.number(0)))
     throw DTypeError("poisson: lam ", call.number(0), " does not fit dtype ", name(d));
-  return draw_by<Poisson<float>>(op, call, size, o, i64, detail::kWordsOfElement);
+  return draw_by<Poisson>(op, call, size, o, i64, detail::kWordsOfElement);
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(kBlock)
 template <class From>
 __global__ void __launch_bounds__(kBlock)
     draw_by_element(const __grid_constant__ Live<PhiloxKey> live, const __grid_constant__ From from,
-                    typename From::Result* out, int64_t n) {
+                    DType d, void* out, int64_t n) {
   const PhiloxKey key = live.now();
   auto distribution = from.build(0);
   for (int64_t i = first_thread(); i < n; i += all_threads()) {
@@ -53,17 +53,17 @@ __global__ void __launch_bounds__(kBlock)
       first[part] = blocks(0, static_cast<uint32_t>(2 * part));
       if constexpr (From::D::kNormals) normal[part] = detail::normal_of(first[part]);
     }
-    out[i] = distribution.draw(blocks, first, normal);
+    store(d, out, i, distribution.draw(blocks, first, normal));
   }
 }
 
-template <class T>
 __global__ void __launch_bounds__(kBlock)
-    draw_rows(const __grid_constant__ RandomAttrs a, const double* chances, int64_t count, T* out,
-              int64_t rows) {
+    draw_rows(const __grid_constant__ RandomAttrs a, const double* chances, int64_t count, DType d,
+              void* out, int64_t rows) {
   const PhiloxKey key = a.key.now();
   for (int64_t i = first_thread(); i < rows; i += all_threads())
-    draw_multinomial(a.low, chances, count, {key, static_cast<uint64_t>(i)}, out + i * count);
+    draw_multinomial(a.low, chances, count, {key, static_cast<uint64_t>(i)},
+                     [&](int64_t k, double v) { store(d, out, i * count + k, v); });
 }
 
 template <class T>
@@ -100,15 +100,15 @@ struct Backend {
   static void draw_each(const Call& call, const Live<PhiloxKey>& live, const From& from) {
     const int64_t n = call.out[0].meta.size();
     if (n == 0) return;
-    launch(call.stream, n, draw_by_element<From>, live, from,
-           call.out[0].as<typename From::Result>(), n);
+    launch(call.stream, n, draw_by_element<From>, live, from, call.out[0].meta.dtype,
+           call.out[0].data, n);
   }
 
-  template <class T>
   static void multinomial(const Call& call) {
-    const int64_t count = call.in[0].meta.size(), rows = call.out[0].meta.size() / count;
-    launch(call.stream, rows, draw_rows<T>, call.attributes<RandomAttrs>(), call.in[0].as<double>(),
-           count, call.out[0].as<T>(), rows);
+    const View& out = call.out[0];
+    const int64_t count = call.in[0].meta.size(), rows = out.meta.size() / count;
+    launch(call.stream, rows, draw_rows, call.attributes<RandomAttrs>(), call.in[0].as<double>(),
+           count, out.meta.dtype, out.data, rows);
   }
 
   template <class T>

@@ -43,12 +43,11 @@ struct Backend {
 
   template <class From>
   static void draw_each(const Call& call, const Live<PhiloxKey>& live, const From& from) {
-    using T = typename From::Result;
     const PhiloxKey key = live.now();
-    T* const out = call.out[0].as<T>();
+    const View& out = call.out[0];
     const auto one = from.build(0);
     constexpr int kFirst = From::D::kFirst;
-    parallel_ranges(call.out[0].meta.size(), kGrain / 4, [&](int64_t begin, int64_t end) {
+    parallel_ranges(out.meta.size(), kGrain / 4, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; i += kLanes) {
         PhiloxBlock first[kLanes][kFirst];
         double normal[kLanes][kFirst];
@@ -64,23 +63,25 @@ struct Backend {
         }
         for (int k = 0; k < kLanes && i + k < end; ++k) {
           const ElementBlocks blocks{key, static_cast<uint64_t>(i + k)};
-          out[i + k] = (from.each() ? from.build(i + k) : one).draw(blocks, first[k], normal[k]);
+          const double v =
+              (from.each() ? from.build(i + k) : one).draw(blocks, first[k], normal[k]);
+          store(out.meta.dtype, out.data, i + k, v);
         }
       }
     });
   }
 
-  template <class T>
   static void multinomial(const Call& call) {
     const RandomAttrs& a = call.attributes<RandomAttrs>();
     const PhiloxKey key = a.key.now();
-    const int64_t count = call.in[0].meta.size(),
-                  rows = count ? call.out[0].meta.size() / count : 0;
+    const View& out = call.out[0];
+    const int64_t count = call.in[0].meta.size(), rows = count ? out.meta.size() / count : 0;
     const double* const chances = call.in[0].as<double>();
-    T* const out = call.out[0].as<T>();
     parallel_ranges(rows, 64, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i)
-        draw_multinomial(a.low, chances, count, {key, static_cast<uint64_t>(i)}, out + i * count);
+        draw_multinomial(
+            a.low, chances, count, {key, static_cast<uint64_t>(i)},
+            [&](int64_t k, double v) { store(out.meta.dtype, out.data, i * count + k, v); });
     });
   }
 

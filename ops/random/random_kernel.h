@@ -25,11 +25,39 @@ struct Parameters {
   }
 };
 
+// Element i of `out`, of dtype d. Few kernels: each serves all dtypes.
+LOCUS_HD void store(DType d, void* out, int64_t i, double v) {
+  switch (d) {
+    case f32:
+      static_cast<float*>(out)[i] = convert<float>(v);
+      return;
+    case f64:
+      static_cast<double*>(out)[i] = v;
+      return;
+    case f16:
+      static_cast<Half*>(out)[i] = convert<Half>(v);
+      return;
+    case bf16:
+      static_cast<BFloat16*>(out)[i] = convert<BFloat16>(v);
+      return;
+    case i32:
+      static_cast<int32_t*>(out)[i] = convert<int32_t>(v);
+      return;
+    case i64:
+      static_cast<int64_t*>(out)[i] = convert<int64_t>(v);
+      return;
+    case u8:
+      static_cast<uint8_t*>(out)[i] = convert<uint8_t>(v);
+      return;
+    default:
+      static_cast<int8_t*>(out)[i] = convert<int8_t>(v);
+  }
+}
+
 // Draws of elements: a Backend calls build(i) once for all, or for each i if the parameters differ.
-template <class T, template <class> class Distribution>
+template <class Distribution>
 struct FromParameters {
-  using Result = T;
-  using D = Distribution<T>;
+  using D = Distribution;
   Parameters parameters;
 
   LOCUS_HD bool each() const { return parameters.each(); }
@@ -37,30 +65,28 @@ struct FromParameters {
 };
 template <class T>
 struct FromTruncated {
-  using Result = T;
   using D = TruncatedNormal<T>;
   TruncatedAttrs attributes;
 
   LOCUS_HD bool each() const { return false; }
-  LOCUS_HD TruncatedNormal<T> build(int64_t) const { return TruncatedNormal<T>(attributes); }
+  LOCUS_HD D build(int64_t) const { return D(attributes); }
 };
 
-template <class Backend, class T, template <class> class Distribution>
+template <class Backend, class D>
 void draw_elements(const Call& call) {
   const RandomAttrs& a = call.attributes<RandomAttrs>();
-  if constexpr (requires(double v) { Distribution<T>::valid(v); })
-    for (int k = 0; k < call.n_in; ++k) Backend::template check<Distribution<T>>(call, k);
-  Backend::draw_each(call, a.key, FromParameters<T, Distribution>{Parameters::of(call, a.a, a.b)});
+  for (int k = 0; k < call.n_in; ++k) Backend::template check<D>(call, k);
+  Backend::draw_each(call, a.key, FromParameters<D>{Parameters::of(call, a.a, a.b)});
 }
-template <class Backend, class T>
+template <class Backend>
 void draw_binomial(const Call& call) {
   const RandomAttrs& a = call.attributes<RandomAttrs>();
   const Parameters p{static_cast<double>(a.low), a.a, {}};
-  Backend::draw_each(call, a.key, FromParameters<T, Binomial>{p});
+  Backend::draw_each(call, a.key, FromParameters<Binomial>{p});
 }
 template <class Backend, class T>
 void draw_exponential(const Call& call) {
-  if (call.n_in > 0) return draw_elements<Backend, T, EachExponential>(call);
+  if (call.n_in > 0) return draw_elements<Backend, EachExponential>(call);
   Backend::template draw<T, Exponential>(call);
 }
 template <class Backend, class T>
@@ -84,18 +110,13 @@ constexpr KernelList random_kernels() {
                 [](auto d) { return Backend::template draw<CppTypeOf<d>, Randint>; });
   list.add_each("bernoulli", kAllDTypes,
                 [](auto d) { return Backend::template draw<CppTypeOf<d>, Bernoulli>; });
-  list.add_each("random_gamma", kFloatDTypes,
-                [](auto d) { return draw_elements<Backend, CppTypeOf<d>, Gamma>; });
-  list.add_each("beta", kFloatDTypes,
-                [](auto d) { return draw_elements<Backend, CppTypeOf<d>, Beta>; });
+  list.add("random_gamma", kFloatDTypes, draw_elements<Backend, Gamma>);
+  list.add("beta", kFloatDTypes, draw_elements<Backend, Beta>);
   list.add_each("truncated_normal", kFloatDTypes,
                 [](auto d) { return draw_truncated<Backend, CppTypeOf<d>>; });
-  list.add_each("poisson", kNumberDTypes,
-                [](auto d) { return draw_elements<Backend, CppTypeOf<d>, Poisson>; });
-  list.add_each("binomial", kNumberDTypes,
-                [](auto d) { return draw_binomial<Backend, CppTypeOf<d>>; });
-  list.add_each("multinomial", kNumberDTypes,
-                [](auto d) { return Backend::template multinomial<CppTypeOf<d>>; });
+  list.add("poisson", kNumberDTypes, draw_elements<Backend, Poisson>);
+  list.add("binomial", kNumberDTypes, draw_binomial<Backend>);
+  list.add("multinomial", kNumberDTypes, Backend::multinomial);
   list.add_each("choice", DTypes<i32, i64>{},
                 [](auto d) { return Backend::template choice<CppTypeOf<d>>; });
   return list;
