@@ -108,7 +108,6 @@ Tensor sequence_mask(const Tensor& x, const Tensor& sequence_length = {},
 //   - Without accumulation the last value in row-major order stays, on every context. The gradient
 //     of a value that another one replaced is 0.
 //   - Accumulation starts with x's element. Integers wrap, and bool_ is or. The bits are the same
-//   on
-//     every run, context and number of threads.
+//     on every run and context, for any number of threads.
 
 }  // namespace locus
