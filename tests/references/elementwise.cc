@@ -1,25 +1,11 @@
 #include <locus/ops/elementwise/activation_kernel.h>
 #include <locus/ops/elementwise/kernels.h>
 #include <locus/ops/elementwise/unary_kernel.h>
-#include "tests/references/reference.h"
+#include "tests/references/unary.h"
 
 namespace locus::test {
 namespace {
 
-constexpr Real kPi = 3.14159265358979323846264338327950288L;
-
-// f of one number, or of a number and the op's attributes.
-template <class A = NoAttrs, class F>
-Reference unary(std::string op, F f) {
-  return each_exact(reference<A>(std::move(op), [f](const Arrays& in, const A& a) -> Arrays {
-    return {mapped(in[0], [&](Real x) -> Real {
-      if constexpr (std::is_invocable_v<F, Real>)
-        return f(x);
-      else
-        return f(x, a);
-    })};
-  }));
-}
 template <class A = BinaryAttrs, class F>
 Reference binary(std::string op, F form) {
   return each_exact(reference<A>(std::move(op), [form](const Arrays& in, const A& a) -> Arrays {

@@ -88,6 +88,16 @@ std::vector<size_t> ones(const Array& mask) {
 }
 int64_t length(size_t n) { return static_cast<int64_t>(n); }
 
+// The last value of a place stays.
+Reference puts(std::string op) {
+  return reference<TakeAttrs>(std::move(op), [](const Arrays& in, const TakeAttrs& a) -> Arrays {
+    Array y = in[0];
+    each_taken(y.shape, from(in, 2), a,
+               [&](const Place& to, const Place& of) { y.at(of) = in[1].at(to); });
+    return {y};
+  });
+}
+
 const References kIndex{{
     reference<TakeAttrs>("take",
                          [](const Arrays& in, const TakeAttrs& a) -> Arrays {
@@ -106,22 +116,8 @@ const References kIndex{{
                                           });
                                return {wrapped(y)};
                              }),
-    reference<TakeAttrs>("put",
-                         [](const Arrays& in, const TakeAttrs& a) -> Arrays {
-                           Array y = in[0];
-                           each_taken(
-                               y.shape, from(in, 2), a,
-                               [&](const Place& to, const Place& of) { y.at(of) = in[1].at(to); });
-                           return {y};
-                         }),
-    reference<TakeAttrs>("index_put",
-                         [](const Arrays& in, const TakeAttrs& a) -> Arrays {
-                           Array y = in[0];
-                           each_taken(
-                               y.shape, from(in, 2), a,
-                               [&](const Place& to, const Place& of) { y.at(of) = in[1].at(to); });
-                           return {y};
-                         }),
+    puts("put"),
+    puts("index_put"),
     reference<TakeAttrs>("index_add",
                          [](const Arrays& in, const TakeAttrs& a) -> Arrays {
                            Array y = in[0];

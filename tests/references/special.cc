@@ -1,24 +1,10 @@
 // References of special functions, by series of long doubles.
 #include <locus/ops/elementwise/kernels.h>
 #include <locus/ops/elementwise/special_kernel.h>
-#include "tests/references/reference.h"
+#include "tests/references/unary.h"
 
 namespace locus::test {
 namespace {
-
-constexpr Real kPi = 3.14159265358979323846264338327950288L;
-
-template <class A = NoAttrs, class F>
-Reference unary(std::string op, F f) {
-  return each_exact(reference<A>(std::move(op), [f](const Arrays& in, const A& a) -> Arrays {
-    return {mapped(in[0], [&](Real x) -> Real {
-      if constexpr (std::is_invocable_v<F, Real>)
-        return f(x);
-      else
-        return f(x, a);
-    })};
-  }));
-}
 
 // By Newton's method.
 Real erfinv(Real x) {
