@@ -140,26 +140,35 @@ void sum_bins(const Call& call, int weights, FillIds fill) {
            [&](auto type) { add_weights(call, w.as<typename decltype(type)::type>(), fill); });
 }
 
-// Whether tests for equality with sorted integers may use a table of all numbers between.
+// The least number and the distance to the greatest, of one number or more in any order.
+struct Range {
+  uint64_t low, width;
+};
 template <class T>
-bool uses_table(const T* tests, int64_t m, int64_t n) {
-  if (m == 0) return false;
-  const uint64_t range = static_cast<uint64_t>(tests[m - 1]) - static_cast<uint64_t>(tests[0]);
-  return range < static_cast<uint64_t>(4096 + 2 * (n + m));
+Range range_of(const T* x, int64_t n) {
+  T least = x[0], most = x[0];
+  for (int64_t k = 1; k < n; ++k) {
+    least = x[k] < least ? x[k] : least;
+    most = x[k] > most ? x[k] : most;
+  }
+  const uint64_t low = static_cast<uint64_t>(least);
+  return {low, static_cast<uint64_t>(most) - low};
 }
 
+// Equality by a table of all numbers of a range.
 template <class T>
-void look_up(const Call& call, const T* tests, int64_t m, const T* x, bool* out, bool invert) {
-  const uint64_t low = static_cast<uint64_t>(tests[0]);
-  const uint64_t range = static_cast<uint64_t>(tests[m - 1]) - low;
-  const Scratch memory(call, static_cast<size_t>(range + 1));
+void look_up(const Call& call, Range range, const T* tests, bool invert) {
+  const T* const x = call.in[0].as<T>();
+  bool* const out = call.out[0].as<bool>();
+  const Scratch memory(call, static_cast<size_t>(range.width + 1));
   bool* const table = memory.as<bool>();
-  for (uint64_t k = 0; k <= range; ++k) table[k] = invert;
-  for (int64_t k = 0; k < m; ++k) table[static_cast<uint64_t>(tests[k]) - low] = !invert;
+  for (uint64_t k = 0; k <= range.width; ++k) table[k] = invert;
+  for (int64_t k = 0; k < call.in[1].meta.size(); ++k)
+    table[static_cast<uint64_t>(tests[k]) - range.low] = !invert;
   parallel_ranges(call.in[0].meta.size(), kGrain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      const uint64_t at = static_cast<uint64_t>(x[i]) - low;
-      out[i] = at <= range ? table[at] : invert;
+      const uint64_t at = static_cast<uint64_t>(x[i]) - range.low;
+      out[i] = at <= range.width ? table[at] : invert;
     }
   });
 }
@@ -187,7 +196,11 @@ struct Backend {
     const int64_t m = call.in[1].meta.size(), n = call.in[0].meta.size();
     const bool invert = call.attributes<IsinAttrs>().invert;
     if constexpr (!kFloating<Compute<T>>)
-      if (uses_table(tests, m, n)) return look_up(call, tests, m, x, out, invert);
+      if (m > 0) {
+        const Range range = range_of(tests, m);
+        if (range.width < static_cast<uint64_t>(4096 + 2 * (n + m)))
+          return look_up(call, range, tests, invert);
+      }
     parallel_ranges(n, 1024, [&](int64_t begin, int64_t end) {
       each_place<false>(tests, m, x, begin, end, [&](int64_t i, auto q, int64_t place) {
         const bool found = place < m && convert<decltype(q)>(tests[place]) == q;
