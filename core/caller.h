@@ -22,9 +22,14 @@ struct Caller {
   unsigned line = 0;
   bool in_library = false;  // a line of Locus: reports name it, errors do not
 
+  constexpr Caller() = default;  // so that no list of numbers becomes a Caller
   static constexpr Caller here(const char* file = __builtin_FILE(),
                                unsigned line = __builtin_LINE(), bool in_library = LOCUS_LIBRARY) {
-    return {file, line, in_library};
+    Caller c;
+    c.file = file;
+    c.line = line;
+    c.in_library = in_library;
+    return c;
   }
 };
 #undef LOCUS_LIBRARY

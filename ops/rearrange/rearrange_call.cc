@@ -104,6 +104,9 @@ Tensor roll(const Tensor& x, int64_t shift, Caller from) try {
 Tensor roll(const Tensor& x, int64_t shift, int axis, Caller from) {
   return roll(x, std::span<const int64_t>(&shift, 1), std::span<const int>(&axis, 1), from);
 }
+Tensor roll(const Tensor& x, int64_t shift, std::initializer_list<int> axes, Caller from) {
+  return roll(x, {shift}, axes, from);
+}
 Tensor roll(const Tensor& x, std::span<const int64_t> shifts, std::span<const int> axes,
             Caller from) try {
   const UserLine user_line(from);

@@ -35,16 +35,16 @@ void expect_line(const std::function<void(unsigned& line)>& f) {
 }
 
 TEST(AtLine, TheInnermostLineIsNamedOnce) {
-  EXPECT_EQ(with_line("x: no", {"a.cc", 3}), "x: no (at a.cc:3)");
-  EXPECT_EQ(with_line("x: no (at a.cc:3)", {"b.cc", 7}), "x: no (at a.cc:3)");
+  EXPECT_EQ(with_line("x: no", Caller::here("a.cc", 3)), "x: no (at a.cc:3)");
+  EXPECT_EQ(with_line("x: no (at a.cc:3)", Caller::here("b.cc", 7)), "x: no (at a.cc:3)");
   EXPECT_EQ(with_line("x: no (at a.cc:3)", {}), "x: no (at a.cc:3)");
-  EXPECT_EQ(with_line("x (at a.cc:3) no", {"b.cc", 7}), "x (at a.cc:3) no (at b.cc:7)");
+  EXPECT_EQ(with_line("x (at a.cc:3) no", Caller::here("b.cc", 7)), "x (at a.cc:3) no (at b.cc:7)");
 }
 
 TEST(AtLine, MayHaveParenthesesInItsPath) {
-  const std::string text = with_line("x: no", {"/app (copy)/a.cc", 3});
+  const std::string text = with_line("x: no", Caller::here("/app (copy)/a.cc", 3));
   EXPECT_EQ(text, "x: no (at /app (copy)/a.cc:3)");
-  EXPECT_EQ(with_line(text, {"b.cc", 7}), text);
+  EXPECT_EQ(with_line(text, Caller::here("b.cc", 7)), text);
   EXPECT_EQ(without_line(text), "x: no");
 }
 
@@ -52,7 +52,7 @@ TEST(AtLine, MayHaveParenthesesInItsPath) {
 TEST(AtLine, IsAFileAndANumber) {
   for (const std::string text : {"x (at noon)", "x (at a.cc:)", "x (at a.cc:3b)", "x: y (3)"}) {
     EXPECT_EQ(without_line(text), text);
-    EXPECT_EQ(with_line(text, {"b.cc", 7}), text + " (at b.cc:7)");
+    EXPECT_EQ(with_line(text, Caller::here("b.cc", 7)), text + " (at b.cc:7)");
   }
 }
 
@@ -133,9 +133,10 @@ TEST(AtLine, IsThatInAFunctionOfTheUsers) {
 
 // A function object that a std::function calls does so from a line of the standard library.
 TEST(AtLine, IsNotOneOfAHeader) {
-  EXPECT_EQ(with_line("x: no", {"/usr/include/c++/12/bits/invoke.h", 61}), "x: no");
-  EXPECT_EQ(with_line("x: no", {"/home/me/include/locus/nn/train_step.h", 39}), "x: no");
-  EXPECT_EQ(with_line("x: no", {"/home/me/locus/main.cc", 39}),
+  EXPECT_EQ(with_line("x: no", Caller::here("/usr/include/c++/12/bits/invoke.h", 61)), "x: no");
+  EXPECT_EQ(with_line("x: no", Caller::here("/home/me/include/locus/nn/train_step.h", 39)),
+            "x: no");
+  EXPECT_EQ(with_line("x: no", Caller::here("/home/me/locus/main.cc", 39)),
             "x: no (at /home/me/locus/main.cc:39)");
 }
 

@@ -313,8 +313,8 @@ TEST_F(OpLines, OfOperators) {
 TEST_F(OpLines, OfTheLibraryAreNotNamed) {
   const std::string text = message_of<Error>([&] { multi_sum_sq({none_}); });
   EXPECT_THAT(text, testing::Not(testing::HasSubstr(" (at ")));
-  EXPECT_EQ(with_line("x: no", {"ops/x.cc", 3, true}), "x: no");
-  EXPECT_EQ(with_line("x: no (at a.cc:3)", {"ops/x.cc", 3, true}), "x: no (at a.cc:3)");
+  EXPECT_EQ(with_line("x: no", Caller::here("ops/x.cc", 3, true)), "x: no");
+  EXPECT_EQ(with_line("x: no (at a.cc:3)", Caller::here("ops/x.cc", 3, true)), "x: no (at a.cc:3)");
 }
 
 }  // namespace

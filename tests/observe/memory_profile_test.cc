@@ -60,11 +60,11 @@ TEST_F(MemoryProfiles, CountBlocksAndTheDriversMemoryByLine) {
   MemoryProfile profile;
   void *a = nullptr, *b = nullptr;
   {
-    const UserLine line({.file = "a.cc", .line = 1});
+    const UserLine line(Caller::here("a.cc", 1));
     a = take(1024);
   }
   {
-    const UserLine line({.file = "a.cc", .line = 2});
+    const UserLine line(Caller::here("a.cc", 2));
     b = take(2 * kMiB);
   }
   give(a, 1024);

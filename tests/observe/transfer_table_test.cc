@@ -11,7 +11,7 @@ using testing::Not;
 // The advice of a table with one entry.
 std::string advice(TransferKind kind, Context from, Context to, uint64_t count, uint64_t bytes) {
   const std::string text = format_transfers(
-      {{kind, from, to, count, bytes, 0.25, {"/home/me/train/main.cc", 41}, false}});
+      {{kind, from, to, count, bytes, 0.25, Caller::here("/home/me/train/main.cc", 41), false}});
   return text.substr(text.find("Costliest"));
 }
 
@@ -40,7 +40,7 @@ TEST(TransferTable, Advises) {
 
 TEST(TransferTable, Layout) {
   using enum TransferKind;
-  const Caller here{"/home/me/train/main.cc", 41};
+  const Caller here = Caller::here("/home/me/train/main.cc", 41);
   EXPECT_EQ(
       format_transfers({{copy, cpu(), gpu(1), 2, 1500000, 0.001, here, false},
                         {item, gpu(1), cpu(), 1, 4, 2.5e-5, {}, true, false, "times of a model"}}),
@@ -54,7 +54,7 @@ TEST(TransferTable, Layout) {
 
 TEST(TransferTable, TheCostliestIsWhatHeldTheHostUp) {
   using enum TransferKind;
-  const Caller loader{"loader.cc", 7}, loss{"train.cc", 9};
+  const Caller loader = Caller::here("loader.cc", 7), loss = Caller::here("train.cc", 9);
   const auto dearest = [&](double upload, double read) {
     const std::string text =
         format_transfers({{copy, cpu_pinned(), gpu(0), 100, 6400000, upload, loader},

@@ -99,6 +99,7 @@ TEST(Roll, TakesLongShiftsAndRepeatedAxes) {
     EXPECT_THAT(values(roll(x, 2)), ElementsAre(4, 5, 0, 1, 2, 3));
     EXPECT_THAT(values(roll(x, -7, 1)), ElementsAre(1, 2, 0, 4, 5, 3));
     EXPECT_THAT(values(roll(x, {1, 1}, {0, -1})), ElementsAre(5, 3, 4, 2, 0, 1));
+    EXPECT_EQ(values(roll(x, 1, {0, 1})), values(roll(x, {1, 1}, {0, 1})));
     EXPECT_THAT(values(roll(x, {1}, {1, 1})), ElementsAre(1, 2, 0, 4, 5, 3));
     EXPECT_THAT(values(roll(x.T(), INT64_MIN, 0)), ElementsAre(2, 5, 0, 3, 1, 4));
     EXPECT_EQ(roll(zeros({0, 2}, c), 3, 0).shape(), (Shape{0, 2}));

@@ -10,6 +10,12 @@
 namespace locus::test {
 namespace {
 
+template <class T>
+concept SqueezeOfBracedAxes = requires(const T& x) {
+  squeeze(x, {0, 1});
+};
+static_assert(!SqueezeOfBracedAxes<Tensor>, "a Caller is not made of numbers");
+
 using testing::ElementsAre;
 using testing::HasSubstr;
 
