@@ -22,7 +22,7 @@ namespace {
 using detail::widened;  // gradients have steps that leave the range of f16
 
 template <class S>
-DType infer_scan(std::span<const Meta> in, const ScanAttrs& a, std::span<Meta> out) {
+DType infer_scan(std::span<const Meta> in, const typename S::Attrs& a, std::span<Meta> out) {
   if (a.axis < 0 || a.axis >= in[0].rank)
     throw ShapeError("expected at least one axis, and axis in [0, ", in[0].rank, "), got ", a.axis);
   for (const Meta& m : in)
@@ -103,7 +103,7 @@ Tensors extreme_gradient(const Saved& saved, std::span<const Tensor> dout) {
   static const OpRef<TakeGradAttrs> op("take_grad");
   if (!dout[0].defined()) return {Tensor()};
   const Meta& m = saved.in_meta(0);
-  const Along s(m, saved.attrs<ScanAttrs>().axis);
+  const Along s(m, saved.attrs<ExtremeAttrs>().axis);
   const TensorOptions whole{dout[0].context(), i64};
   const Tensor rows = reshape(arange(0, s.outer, 1, whole) * (s.n * s.inner), {s.outer, 1, 1});
   const Tensor places =
@@ -122,8 +122,9 @@ Samples samples_of(Context c, DType d) {
   const auto add = [&](const Shape& shape, int axis) {
     Tensors in;
     for (int i = 0; i < S::kIn; ++i) in.push_back(sample_values(c, d, shape, -2, 2, i));
-    all.push_back(Sample(in, ScanAttrs{axis}));
+    all.push_back(Sample(in, typename S::Attrs{axis}));
     if (S::kIn == 3) all.back().finite = {0, 1, 2};
+    if constexpr (S::kOut == 2) all.push_back(Sample(in, ExtremeAttrs{axis, true}));
   };
   add({7}, 0);
   add({3, 5}, 1);
@@ -135,8 +136,8 @@ Samples samples_of(Context c, DType d) {
 }
 
 template <class S>
-OpDef<ScanAttrs> define_scan(std::vector<std::string> operands) {
-  OpDef<ScanAttrs> op(S::name, std::move(operands));
+auto define_scan(std::vector<std::string> operands) {
+  OpDef<typename S::Attrs> op(S::name, std::move(operands));
   op.template infer<&infer_scan<S>>().template samples<&samples_of<S>>().outputs(S::kOut);
   return op;
 }
@@ -163,13 +164,13 @@ Tensor scan_of(const Tensor& data, const ScanOptions& o, Caller from) try {
 } catch (const Error&) {
   rethrow_at(from);
 }
-template <class S>
-std::pair<Tensor, Tensor> extremes_of(const Tensor& data, std::optional<int> to, Caller from) try {
+std::pair<Tensor, Tensor> extremes_of(const char* name, const Tensor& data, std::optional<int> to,
+                                      bool smallest, Caller from) try {
   const UserLine user_line(from);
-  static const OpRef<ScanAttrs> op(S::name);
-  const auto [x, axis] = along(S::name, data, to);
+  static const OpRef<ExtremeAttrs> op(scan::CumExtreme::name);
+  const auto [x, axis] = along(name, data, to);
   const Ref in[] = {x};
-  const Tensors both = invoke_all(op, in, ScanAttrs{axis});
+  const Tensors both = invoke_all(op, in, ExtremeAttrs{axis, smallest});
   return {both[0], both[1]};
 } catch (const Error&) {
   rethrow_at(from);
@@ -187,18 +188,17 @@ Tensor logcumsumexp(const Tensor& x, const ScanOptions& o, Caller from) {
   return scan_of<scan::LogCumSumExp>(x, o, from);
 }
 std::pair<Tensor, Tensor> cummax(const Tensor& x, std::optional<int> axis, Caller from) {
-  return extremes_of<scan::CumMax>(x, axis, from);
+  return extremes_of("cummax", x, axis, false, from);
 }
 std::pair<Tensor, Tensor> cummin(const Tensor& x, std::optional<int> axis, Caller from) {
-  return extremes_of<scan::CumMin>(x, axis, from);
+  return extremes_of("cummin", x, axis, true, from);
 }
 
 void register_scan() {
   define_scan<scan::CumSum>({"data"}).gradient<&cumsum_gradient>(Keep::none);
   define_scan<scan::CumProd>({"data"}).gradient<&cumprod_gradient>(Keep::both);
   define_scan<scan::LogCumSumExp>({"data"}).gradient<&logcumsumexp_gradient>(Keep::both);
-  define_scan<scan::CumMax>({"data"}).gradient<&extreme_gradient>(keep_output(1));
-  define_scan<scan::CumMin>({"data"}).gradient<&extreme_gradient>(keep_output(1));
+  define_scan<scan::CumExtreme>({"data"}).gradient<&extreme_gradient>(keep_output(1));
   define_scan<scan::CumSumExp>({"v", "t", "u"}).gradient<&cumsum_exp_gradient>(Keep::both);
 }
 

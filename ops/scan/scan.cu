@@ -120,16 +120,16 @@ __device__ __forceinline__ A total_before(const Rows<A>& g, int64_t row, int64_t
   return sum;
 }
 
-// kShort: rows of at most a warp's elements, one warp each.
-template <class D, bool kShort, class A = typename D::A>
+// `by_warp`: rows of at most a warp's elements, one warp each.
+template <class D, class A = typename D::A>
 __global__ void __launch_bounds__(kBlock, kBlocks<A>)
-    scan_rows(const __grid_constant__ D data, const __grid_constant__ Rows<A> g) {
+    scan_rows(const __grid_constant__ D data, const __grid_constant__ Rows<A> g, bool by_warp) {
   constexpr int kN = kItems<A>;
   __shared__ A of_warp[kWarps];
   __shared__ unsigned ticket;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   int64_t row, tile = 0;
-  if constexpr (kShort) {
+  if (by_warp) {
     row = static_cast<int64_t>(blockIdx.x) * kWarps + warp;
     if (row >= g.rows) return;
   } else {
@@ -138,7 +138,7 @@ __global__ void __launch_bounds__(kBlock, kBlocks<A>)
     row = ticket / g.tiles;
     tile = ticket % g.tiles;
   }
-  const int64_t begin = tile * kTile<A> + (kShort ? 0 : warp * 32 * g.items), base = row * g.n;
+  const int64_t begin = tile * kTile<A> + (by_warp ? 0 : warp * 32 * g.items), base = row * g.n;
   const int64_t left = g.n - begin;
   const int used = left <= 0              ? 0
                    : left >= 32 * g.items ? g.items
@@ -152,8 +152,8 @@ __global__ void __launch_bounds__(kBlock, kBlocks<A>)
   }
   const A total = used > 0 ? scan_warp<D, kN>(a, used) : D::R::init(A());
   bool any = false;
-  A before;
-  if constexpr (!kShort) {
+  A before = total;
+  if (!by_warp) {
     if (lane == 0) of_warp[warp] = total;
     __syncthreads();
     before = of_warp[0];
@@ -201,13 +201,13 @@ void launch_scan(const Call& call, const D& data, int64_t rows, int64_t n) {
   if (n <= 16) return launch(call.stream, rows, scan_columns<D>, data, rows, n, int64_t{1});
   if (n <= 32 * kItems<A>) {
     const auto blocks = static_cast<unsigned>((rows + kWarps - 1) / kWarps);
-    scan_rows<D, true><<<blocks, kBlock, 0, stream(call)>>>(data, g);
+    scan_rows<<<blocks, kBlock, 0, stream(call)>>>(data, g, true);
     return;
   }
   const int64_t tiles = rows * g.tiles;
   if (g.tiles == 1) {
     g.items = static_cast<int>((n + kBlock - 1) / kBlock);
-    scan_rows<D, false><<<static_cast<unsigned>(tiles), kBlock, 0, stream(call)>>>(data, g);
+    scan_rows<<<static_cast<unsigned>(tiles), kBlock, 0, stream(call)>>>(data, g, false);
     return;
   }
   g.groups = (g.tiles + kGroup - 1) / kGroup;
@@ -218,7 +218,7 @@ void launch_scan(const Call& call, const D& data, int64_t rows, int64_t n) {
   A* const totals = reinterpret_cast<A*>(scratch.as<std::byte>() + flag_bytes);
   g.totals = {totals, totals + tiles, there, there + tiles, there + tiles + groups};
   LOCUS_CUDA(cudaMemsetAsync(there, 0, flag_bytes, stream(call)));
-  scan_rows<D, false><<<static_cast<unsigned>(tiles), kBlock, 0, stream(call)>>>(data, g);
+  scan_rows<<<static_cast<unsigned>(tiles), kBlock, 0, stream(call)>>>(data, g, false);
 }
 
 // (outer, inner, n) elements: the rows of the tensor v.
@@ -246,23 +246,24 @@ struct Backend {
   static void run(const Call& call) {
     using T = CppTypeOf<K>;
     using D = scan::Data<S, T, If<S::kDouble, double, Promoted<T>>>;
-    const Along s(call.in[0].meta, call.attributes<ScanAttrs>().axis);
+    const auto& attrs = call.attributes<typename S::Attrs>();
+    const Along s(call.in[0].meta, attrs.axis);
     const int64_t rows = s.rows();
     if (rows == 0 || s.n == 0) return;
-    const D data = scan::data_of<D, T>(call.in, call.out);
+    const D data = scan::data_of<D, T>(call.in, call.out, attrs);
     constexpr int64_t kFewRows = 1 << 14, kLong = 256;
     if (s.inner == 1)
       launch_scan(call, data, rows, s.n);
     else if (rows >= kFewRows || s.n < kLong)
       launch(call.stream, rows, scan_columns<D>, data, rows, s.n, s.inner);
     else
-      run_transposed<D, T>(call, s);
+      run_transposed<D, T>(call, s, attrs);
   }
 
  private:
   // Few long columns: as rows, in scratch memory.
   template <class D, class T>
-  static void run_transposed(const Call& call, const Along& s) {
+  static void run_transposed(const Call& call, const Along& s, const auto& attrs) {
     constexpr int kMost = 3;
     const View* tensors[2 * kMost];
     size_t bytes[2 * kMost], all = 0;
@@ -279,7 +280,7 @@ struct Backend {
     for (int i = 0; i < n; free += bytes[i++]) rows[i] = rows_in(free, *tensors[i], s);
     for (int i = 0; i < call.n_in; ++i) Views::copy(rows_of(call.in[i], s), rows[i], call.stream);
     const View* const out = rows + call.n_in;
-    launch_scan(call, scan::data_of<D, T>(rows, out), s.rows(), s.n);
+    launch_scan(call, scan::data_of<D, T>(rows, out, attrs), s.rows(), s.n);
     for (int i = 0; i < call.n_out; ++i) Views::copy(out[i], rows_of(call.out[i], s), call.stream);
   }
 };

@@ -120,14 +120,15 @@ struct Backend {
     using T = CppTypeOf<K>;
     using V = Promoted<T>;
     using D = scan::Data<S, T, If<S::kRounds, Widest<V>, V>>;
-    const Along along(call.in[0].meta, call.attributes<ScanAttrs>().axis);
-    const D data = scan::data_of<D, T>(call.in, call.out);
+    const auto& attrs = call.attributes<typename S::Attrs>();
+    const Along along(call.in[0].meta, attrs.axis);
+    const D data = scan::data_of<D, T>(call.in, call.out, attrs);
     if (along.n == 0) return;
     if (along.inner >= 8) return by_columns(along, data);
     const int64_t n = along.n;
     const bool alone = along.rows() < num_threads() && n >= 8 * kScanBlock;
     const auto each = [&](int64_t, auto*... rows) {
-      const Scanner<D> scanner{rows_of<D>(rows...)};
+      const Scanner<D> scanner{rows_of(data, rows...)};
       if (alone)
         scanner.long_row(call, n);
       else
@@ -148,17 +149,21 @@ struct Backend {
   }
 
  private:
+  // The same scan of one row.
   template <class D, class X, class Y>
-  static D rows_of(X* x, Y* y) {
-    return {{x}, y, nullptr};
-  }
-  template <class D, class X, class Y>
-  static D rows_of(X* x, Y* y, int64_t* index) {
-    return {{x}, y, index};
+  static D rows_of(D d, X* x, Y* y, int64_t* index = nullptr) {
+    d.in[0] = x;
+    d.out = y;
+    d.index = index;
+    return d;
   }
   template <class D, class X>
-  static D rows_of(X* v, X* t, X* u, X* y) {
-    return {{v, t, u}, y, nullptr};
+  static D rows_of(D d, X* v, X* t, X* u, X* y) {
+    d.in[0] = v;
+    d.in[1] = t;
+    d.in[2] = u;
+    d.out = y;
+    return d;
   }
 
   template <class D>

@@ -4,7 +4,7 @@
 //                         and result() it takes
 //   element(x, i)         the accumulator of one element at position i
 //
-// kIn: the operands. kOut = 2: the accumulator's index is a second result.
+// kIn: the operands. kOut = 2: of an extreme element, whose index is a second result.
 #pragma once
 
 #include <locus/core/dtype.h>
@@ -17,6 +17,10 @@ namespace locus {
 struct ScanAttrs {
   int32_t axis = 0;  // not negative
 };
+struct ExtremeAttrs {
+  int32_t axis = 0;
+  uint8_t smallest = 0;  // instead of the largest
+};
 
 namespace scan {
 
@@ -26,6 +30,7 @@ using reduction::LogSumExp, reduction::Prod, reduction::Sum;
 template <Name Of, class R>
 struct Scan {
   using Reduction = R;
+  using Attrs = ScanAttrs;
   static constexpr const char* name = Of.text;
   static constexpr unsigned kKinds = R::kKinds;
   static constexpr int kIn = 1, kOut = 1;
@@ -46,26 +51,23 @@ struct LogCumSumExp : Scan<"logcumsumexp", LogSumExp> {
   }
 };
 
-// The last largest or smallest element. NaN is larger and smaller than all.
-template <bool kMax>
-struct LastExtreme : reduction::Reduction<"", formula::kAll> {
+// The last largest element. NaN is larger than all.
+struct LastLargest : reduction::Reduction<"", formula::kAll> {
   template <class V, class I>
   struct Acc {
     V value;
     I index;
   };
-  LOCUS_HD static auto init(auto a) {
-    return decltype(a){kMax ? reduction::lowest(a.value) : reduction::highest(a.value), -1};
-  }
+  LOCUS_HD static auto init(auto a) { return decltype(a){reduction::lowest(a.value), -1}; }
   LOCUS_HD static auto combine(auto a, auto b) {
-    const bool better = kMax ? !(b.value < a.value) : !(b.value > a.value);
-    const bool take = (b.index >= 0) & better & ((a.value == a.value) | (b.value != b.value));
+    const bool take =
+        (b.index >= 0) & !(b.value < a.value) & ((a.value == a.value) | (b.value != b.value));
     return decltype(a){take ? b.value : a.value, take ? b.index : a.index};
   }
   LOCUS_HD static auto result(auto a, double) { return a.value; }
 };
-template <Name Of, bool kMax>
-struct CumExtreme : Scan<Of, LastExtreme<kMax>> {
+struct CumExtreme : Scan<"cum_extreme", LastLargest> {
+  using Attrs = ExtremeAttrs;
   static constexpr int kOut = 2;
   static constexpr bool kRounds = false;
   template <class A>
@@ -73,8 +75,17 @@ struct CumExtreme : Scan<Of, LastExtreme<kMax>> {
     return {x, i};
   }
 };
-struct CumMax : CumExtreme<"cummax", true> {};
-struct CumMin : CumExtreme<"cummin", false> {};
+
+// x, or with `turns` the value whose order among others is x's turned around. NaN stays NaN.
+template <class W>
+LOCUS_HD W turned(W x, bool turns) {
+  using Bits = If<sizeof(W) == 1, uint8_t, If<sizeof(W) == 4, uint32_t, uint64_t>>;
+  const Bits all = kSame<W, bool> ? Bits{1}
+                   : kFloating<W> ? static_cast<Bits>(Bits{1} << (8 * sizeof(W) - 1))
+                                  : static_cast<Bits>(~Bits{0});
+  const Bits mask = turns ? all : Bits{0};
+  return __builtin_bit_cast(W, static_cast<Bits>(__builtin_bit_cast(Bits, x) ^ mask));
+}
 
 // sum over j <= i of v[j] exp(t[j] + u[i]), for operands v, t, u: the gradients of logcumsumexp. No
 // step overflows if t[j] + u[i] <= 0.
@@ -83,7 +94,7 @@ struct CumSumExp : Scan<"cumsum_exp", LogSumExp> {
   static constexpr bool kDouble = true;  // v may be denormal
 };
 
-using Scans = List<CumSum, CumProd, LogCumSumExp, CumMax, CumMin, CumSumExp>;
+using Scans = List<CumSum, CumProd, LogCumSumExp, CumExtreme, CumSumExp>;
 
 // Operands and results in memory. S: a scan. T: the stored type. W: the type that its accumulators
 // are made of.
@@ -97,21 +108,27 @@ struct Data {
   const T* in[S::kIn];
   Out* out;
   int64_t* index;
+  bool turns;  // to find the smallest element
 
   // The element at offset `at`, position i of its row.
   LOCUS_HD A element(int64_t at, int64_t i) const {
     if constexpr (S::kIn == 3)
       return {convert<W>(in[1][at]), convert<W>(in[0][at])};
+    else if constexpr (S::kOut == 2)
+      return S::template element<A>(turned(convert<W>(in[0][at]), turns), i);
     else
       return S::template element<A>(convert<W>(in[0][at]), i);
   }
   LOCUS_HD static A combine(const A& a, const A& b) { return R::combine(a, b); }
   LOCUS_HD void store(int64_t at, const A& a) const {
-    if constexpr (S::kIn == 3)
+    if constexpr (S::kIn == 3) {
       out[at] = convert<Out>(a.sum * m::exp(a.top + convert<W>(in[2][at])));
-    else
+    } else if constexpr (S::kOut == 2) {
+      out[at] = convert<Out>(turned(a.value, turns));
+      index[at] = a.index;
+    } else {
       out[at] = convert<Out>(R().result(a, 1.0));
-    if constexpr (S::kOut == 2) index[at] = a.index;
+    }
   }
   LOCUS_HD Data moved(int64_t by) const {
     Data d = *this;
@@ -122,11 +139,14 @@ struct Data {
   }
 };
 template <class D, class T>
-D data_of(const View* in, const View* out) {
+D data_of(const View* in, const View* out, const auto& attrs) {
   D d{};
   for (auto*& p : d.in) p = (in++)->as<const T>();
   d.out = out[0].as<typename D::Out>();
-  if (D::kOut == 2) d.index = out[1].as<int64_t>();
+  if constexpr (D::kOut == 2) {
+    d.index = out[1].as<int64_t>();
+    d.turns = attrs.smallest;
+  }
   return d;
 }
 

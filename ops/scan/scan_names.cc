@@ -15,10 +15,12 @@ void register_scan_names() {
                   return f(a.tensor(0), {.axis = a["axis"].optional(), .out = a["out"]},
                            Caller::here());
                 });
-  ops::define("cummax(data, axis: int = none) -> 2",
-              [](const ops::Arguments& a) { return cummax(a.tensor(0), a["axis"].optional()); });
-  ops::define("cummin(data, axis: int = none) -> 2",
-              [](const ops::Arguments& a) { return cummin(a.tensor(0), a["axis"].optional()); });
+  ops::define("cummax(data, axis: int = none) -> 2", [](const ops::Arguments& a) {
+    return cummax(a.tensor(0), a["axis"].optional());
+  }).made_of({"cum_extreme", "reshape"});
+  ops::define("cummin(data, axis: int = none) -> 2", [](const ops::Arguments& a) {
+    return cummin(a.tensor(0), a["axis"].optional());
+  }).made_of({"cum_extreme", "reshape"});
 }
 
 }  // namespace locus

@@ -39,19 +39,18 @@ Reference fold(std::string op, const std::function<Real(Real, Real)>& f) {
   });
 }
 
-// The position of the last element that is best.
-Reference extreme(std::string op, bool largest) {
+// The last element that is best so far, and its position.
+Reference extreme() {
   return each_exact(
-      reference<ScanAttrs>(std::move(op), [largest](const Arrays& in, const ScanAttrs& a) {
+      reference<ExtremeAttrs>("cum_extreme", [](const Arrays& in, const ExtremeAttrs& a) {
         const auto scan = [&](bool value) {
           return along(in, a.axis, value ? in[0].dtype : i64, [&](const std::vector<Values>& rows) {
             const Values& x = rows[0];
             Values y;
             size_t best = 0;
             for (size_t i = 0; i < x.size(); ++i) {
-              const bool nan = std::isnan(x[best]);
-              if (std::isnan(x[i]) || (!nan && (largest ? x[i] >= x[best] : x[i] <= x[best])))
-                best = i;
+              const bool better = a.smallest ? x[i] <= x[best] : x[i] >= x[best];
+              if (std::isnan(x[i]) || (!std::isnan(x[best]) && better)) best = i;
               y.push_back(value ? x[best] : static_cast<Real>(best));
             }
             return y;
@@ -70,8 +69,7 @@ const References kScan{{
     fold("cumsum", [](Real a, Real b) { return a + b; }),
     fold("cumprod", [](Real a, Real b) { return a * b; }),
     fold("logcumsumexp", log_add),
-    extreme("cummax", true),
-    extreme("cummin", false),
+    extreme(),
     reference<ScanAttrs>("cumsum_exp",
                          [](const Arrays& in, const ScanAttrs& a) -> Arrays {
                            return {

@@ -153,6 +153,7 @@ Known known() {
   add<SoftmaxAttrs, 0, &SoftmaxAttrs::axis, &SoftmaxAttrs::temperature>(all,
                                                                         {"axis", "temperature"});
   add<ScanAttrs, 0, &ScanAttrs::axis>(all, {"axis"});
+  add<ExtremeAttrs, 0, &ExtremeAttrs::axis, &ExtremeAttrs::smallest>(all, {"axis", "smallest"});
   add<SearchAttrs, 0, &SearchAttrs::right>(all, {"right"});
   add<IsinAttrs, 0, &IsinAttrs::invert>(all, {"invert"});
   add<BincountAttrs, 0, &BincountAttrs::bins>(all, {"bins"});
