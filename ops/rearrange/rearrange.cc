@@ -30,8 +30,7 @@ Meta result_of(const Roll& r, const Meta& in) {
   return in;
 }
 
-template <bool kUpper>
-Meta result_of(const Triangle<kUpper>& r, const Meta& in) {
+Meta result_of(const Triangle& r, const Meta& in) {
   if (in.rank < 2) throw ShapeError("expected a matrix, or a batch of matrices");
   const int64_t rows = in.shape[in.rank - 2], columns = in.shape[in.rank - 1];
   if (r.k < -rows || r.k > columns)
@@ -95,9 +94,8 @@ Tensor adjoint(Roll r, const Tensor& dout, const Meta& in) {
   return invoke(op, {dout}, r);
 }
 
-template <bool kUpper>
-Tensor adjoint(const Triangle<kUpper>& r, const Tensor& dout, const Meta&) {
-  static const OpRef<Triangle<kUpper>> op(Triangle<kUpper>::kName);
+Tensor adjoint(const Triangle& r, const Tensor& dout, const Meta&) {
+  static const OpRef<Triangle> op(Triangle::kName);
   return invoke(op, {dout}, r);
 }
 
@@ -141,9 +139,9 @@ std::vector<Case<Pad>> cases(const Pad&, DType) {
 std::vector<Case<Roll>> cases(const Roll&, DType) {
   return {{{5}, {{}, {2}}}, {{2, 3, 4}, {{}, {1, 2, 0}}}, {{3, 4}, {{}, {0, 3}}}};
 }
-template <bool kUpper>
-std::vector<Case<Triangle<kUpper>>> cases(const Triangle<kUpper>&, DType) {
-  return {{{3, 4}, {{}, 0}}, {{2, 4, 3}, {{}, -2}}, {{3, 3}, {{}, 1}}};
+std::vector<Case<Triangle>> cases(const Triangle&, DType) {
+  return {{{3, 4}, {{}, 0, false}}, {{2, 4, 3}, {{}, -2, false}}, {{3, 3}, {{}, 1, false}},
+          {{3, 4}, {{}, 0, true}},  {{2, 4, 3}, {{}, -2, true}},  {{3, 3}, {{}, 1, true}}};
 }
 std::vector<Case<EmbedDiagonal>> cases(const EmbedDiagonal&, DType d) {
   return {{{3}, {{}, {}, make_meta(d, Shape{3, 3})}},

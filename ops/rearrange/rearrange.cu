@@ -96,7 +96,7 @@ struct Backend {
     }
     by_size(bytes, [&](auto word) {
       using T = decltype(word);
-      constexpr int kEach = sizeof(T) == 1 ? 8 : 16 / sizeof(T);
+      constexpr int kEach = sizeof(T) == 8 ? 2 : 4;
       const int64_t size = w.places * w.inner;
       const bool whole = aligned(out.data, sizeof(T) * kEach);
       const auto go = [&](auto index) {

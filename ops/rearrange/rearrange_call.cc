@@ -53,16 +53,14 @@ Tensor roll_axes(const Tensor& x, std::span<const int64_t> shifts, std::span<con
   return transpose(invoke(op, {transpose(x, axes_of(order))}, r), axes_of(place));
 }
 
-template <bool kUpper>
-Tensor triangle(const Tensor& x, int64_t k) {
-  using R = Triangle<kUpper>;
-  static const OpRef<R> op(R::kName);
-  detail::expect_tensor(R::kName, x);
+Tensor triangle(const char* name, const Tensor& x, int64_t k, bool upper) {
+  static const OpRef<Triangle> op(Triangle::kName);
+  detail::expect_tensor(name, x);
   if (x.ndim() == 0)
-    throw ShapeError(R::kName, ": ", describe(x), ": expected a matrix, or a batch of matrices");
+    throw ShapeError(name, ": ", describe(x), ": expected a matrix, or a batch of matrices");
   const Tensor m = x.ndim() > 1 ? x : broadcast_to(x, {x.shape()[0], x.shape()[0]});
   const int64_t rows = m.shape()[m.ndim() - 2], columns = m.shape()[m.ndim() - 1];
-  return invoke(op, {m}, R{{}, std::clamp(k, -rows, columns)});
+  return invoke(op, {m}, Triangle{{}, std::clamp(k, -rows, columns), upper});
 }
 
 }  // namespace
@@ -123,13 +121,13 @@ Tensor roll(const Tensor& x, std::initializer_list<int64_t> shifts, std::initial
 
 Tensor tril(const Tensor& x, int64_t k, Caller from) try {
   const UserLine user_line(from);
-  return triangle<false>(x, k);
+  return triangle("tril", x, k, false);
 } catch (const Error&) {
   rethrow_at(from);
 }
 Tensor triu(const Tensor& x, int64_t k, Caller from) try {
   const UserLine user_line(from);
-  return triangle<true>(x, k);
+  return triangle("triu", x, k, true);
 } catch (const Error&) {
   rethrow_at(from);
 }

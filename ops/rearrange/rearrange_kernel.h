@@ -57,24 +57,22 @@ struct Roll : Rearrangement {
   }
 };
 
-// The last two axes' elements with column - row <= k, or with column - row >= k.
-template <bool kUpper>
+// The last two axes' elements with column - row <= k, or if upper with column - row >= k.
 struct Triangle : Rearrangement {
   static constexpr bool kByAxis = false;
-  static constexpr const char* kName = kUpper ? "triu" : "tril";
+  static constexpr const char* kName = "triangle";
   int64_t k = 0;  // between -rows and columns
+  bool upper = false;
 
   template <class I>
   LOCUS_HD Source<I> source(int axis, const Place<I>& p) const {
     const I i = p.at(axis);
     if (!p.is_last(axis)) return {i};
-    const I first = p.at(axis - 1) + static_cast<I>(k) + (kUpper ? 0 : 1);  // right of the border
-    if (i < first) return kUpper ? Source<I>{-1, first - i} : Source<I>{i, first - i, 1};
-    return kUpper ? Source<I>{i, Source<I>::kAll, 1} : Source<I>{-1};
+    const I first = p.at(axis - 1) + static_cast<I>(k) + (upper ? 0 : 1);  // right of the border
+    if (i < first) return upper ? Source<I>{-1, first - i} : Source<I>{i, first - i, 1};
+    return upper ? Source<I>{i, Source<I>::kAll, 1} : Source<I>{-1};
   }
 };
-using Tril = Triangle<false>;
-using Triu = Triangle<true>;
 
 // The diagonal with column - row == offset of the axes `row` and `column`.
 struct DiagonalAttrs {
@@ -152,8 +150,7 @@ struct Nearest : Rearrangement {
 constexpr void each_rearrangement(const auto& f) {
   f(Pad());
   f(Roll());
-  f(Tril());
-  f(Triu());
+  f(Triangle());
   f(EmbedDiagonal());
   f(Windows());
   f(Nearest());

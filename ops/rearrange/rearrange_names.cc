@@ -42,10 +42,10 @@ void register_rearrange_names() {
       .made_of({"roll", "reshape", "transpose"});
   ops::define("tril(data, k: int = 0)", [](const ops::Arguments& a) {
     return tril(a.tensor(0), a["k"]);
-  }).made_of({"tril", "broadcast_to"});
+  }).made_of({"triangle", "broadcast_to"});
   ops::define("triu(data, k: int = 0)", [](const ops::Arguments& a) {
     return triu(a.tensor(0), a["k"]);
-  }).made_of({"triu", "broadcast_to"});
+  }).made_of({"triangle", "broadcast_to"});
   ops::define("diag(data, k: int = 0)", [](const ops::Arguments& a) {
     return diag(a.tensor(0), a["k"]);
   }).made_of({"embed_diagonal", "diagonal"});

@@ -42,16 +42,15 @@ Array moved(const Array& x, const Lengths& shape, Real constant, const auto& fro
   return y;
 }
 
-template <bool kUpper>
 Reference triangle() {
-  using R = Triangle<kUpper>;
-  return each_exact(reference<R>(R::kName, [](const Arrays& in, const R& a) -> Arrays {
-    return {moved(in[0], in[0].shape, 0, [&](Place p) {
-      const int64_t above = p.back() - p[p.size() - 2];
-      if (kUpper ? above < a.k : above > a.k) p[0] = -1;
-      return p;
-    })};
-  }));
+  return each_exact(
+      reference<Triangle>(Triangle::kName, [](const Arrays& in, const Triangle& a) -> Arrays {
+        return {moved(in[0], in[0].shape, 0, [&](Place p) {
+          const int64_t above = p.back() - p[p.size() - 2];
+          if (a.upper ? above < a.k : above > a.k) p[0] = -1;
+          return p;
+        })};
+      }));
 }
 
 // The adjoint along an axis: y[source] += weight x[i] for each {i, source, weight}.
@@ -129,8 +128,7 @@ const References kRearrangements{{
                                  });
                                  return {y};
                                })),
-    triangle<false>(),
-    triangle<true>(),
+    triangle(),
     each_exact(reference<DiagonalAttrs>("diagonal",
                                         [](const Arrays& in, const DiagonalAttrs& a) -> Arrays {
                                           const size_t row = static_cast<size_t>(a.row),

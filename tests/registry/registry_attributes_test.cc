@@ -94,8 +94,7 @@ void add_rearrangements(Known& all) {
   add<Pad, 1, &Pad::before, &Pad::after, &Pad::value, &Pad::rule>(
       all, {"before", "after", "value", "rule"});
   add<Roll, 1, &Roll::shift>(all, {"shift"});
-  add<Tril, 1, &Tril::k>(all, {"k"});
-  add<Triu, 1, &Triu::k>(all, {"k"});
+  add<Triangle, 1, &Triangle::k, &Triangle::upper>(all, {"k", "upper"});
   using Diagonal = DiagonalAttrs;
   add<Diagonal, 0, &Diagonal::offset, &Diagonal::row, &Diagonal::column>(
       all, {"offset", "row", "column"});
