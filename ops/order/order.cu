@@ -1,4 +1,3 @@
-#include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 #include <locus/devices/cuda.h>
@@ -80,10 +79,8 @@ void sort_each_row(const Call& call, const SortedRows& r, bool descending) {
   };
   dispatch(d, [&](auto type) {
     using T = typename decltype(type)::type;
-    if constexpr (std::is_same_v<T, Half>)
-      run(std::type_identity<__half>());
-    else if constexpr (std::is_same_v<T, BFloat16>)
-      run(std::type_identity<__nv_bfloat16>());
+    if constexpr (sizeof(T) == 2)
+      run(std::type_identity<__half>());  // bf16, too: the bits order alike
     else if constexpr (std::is_same_v<T, bool>)
       run(std::type_identity<uint8_t>());
     else
