@@ -4,8 +4,8 @@
 //   const Tensor z = cumsum(x);               // of the flattened tensor: shape (x.size(),)
 //
 // Results have x's shape. Negative axes count from the end; an axis out of range is a ShapeError.
-// f16 and bf16 accumulate in f32, and on the CPU f32 in f64. The shape alone fixes the order, so
-// results repeat bit by bit. NaN stays until the end of its row.
+// On the CPU floats accumulate in f64; on GPUs f16, bf16 and f32 accumulate in f32. The shape alone
+// fixes the order, so results repeat bit by bit. NaN stays until the end of its row.
 //
 // Names and rules are NumPy's; cummax, cummin and logcumsumexp follow PyTorch.
 #pragma once
@@ -26,7 +26,7 @@ struct ScanOptions {
 
 // Sums and products of integers and bool are i64 and wrap.
 Tensor cumsum(const Tensor& x, const ScanOptions& = {}, Caller = Caller::here());
-// If up to two elements of a row are 0, the gradient is exact.
+// The gradients are exact where elements are 0, too: they divide by none.
 Tensor cumprod(const Tensor& x, const ScanOptions& = {}, Caller = Caller::here());
 // log(cumsum(exp(x))), without overflow. Integers and bool give f64. Where the result is infinite,
 // the gradient is NaN or 0.

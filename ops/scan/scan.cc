@@ -11,6 +11,7 @@
 #include <locus/ops/elementwise.h>
 #include <locus/ops/elementwise/call.h>
 #include <locus/ops/index/index_kernel.h>
+#include <locus/ops/join.h>
 #include <locus/ops/scan/scan_kernel.h>
 #include <locus/ops/unary.h>
 #include <locus/ops/view.h>
@@ -54,6 +55,15 @@ template <class S>
 Tensor scanned_back(const Tensor& v, const Tensor& t, const Tensor& u, int axis) {
   return flip(scanned<S>({flip(v, axis), flip(t, axis), flip(u, axis)}, axis), axis);
 }
+// x moved one place towards the beginning, and a 0; or towards the end, behind `first`.
+Tensor next(const Tensor& x, int axis) {
+  const Tensor last = slice_axis(x, axis, Slice(-1, {}));
+  return concat({slice_axis(x, axis, Slice(1, {})), zeros_like(last)}, {.axis = axis});
+}
+Tensor previous(const Tensor& x, int axis, double first) {
+  const Tensor head = zeros_like(slice_axis(x, axis, Slice(0, 1))) + first;
+  return concat({head, slice_axis(x, axis, Slice({}, -1))}, {.axis = axis});
+}
 
 // Gradients
 
@@ -61,19 +71,26 @@ Tensors cumsum_gradient(const Saved& saved, std::span<const Tensor> dout) {
   return {scanned_back<scan::CumSum>(dout[0], saved.attrs<ScanAttrs>().axis)};
 }
 
-// Up to the first 0, dx[k] is the sum of dy[i] y[i] over i >= k, divided by x[k]. At the first 0 it
-// is that of dy[i] times the product of the others, up to the second 0. Behind the first 0 it is 0.
+// s with s[k] = x[k + 1] s[k + 1] + dy[k], from the end on.
+Tensor recurrence_back(const Tensor& x, const Tensor& dy, int axis) {
+  const Tensor a = flip(next(x, axis), axis);
+  return flip(scanned<scan::Recurrence>({a, flip(dy, axis)}, axis), axis);
+}
+
+// dx[k] is the product of all before x[k], times dy[k] + x[k + 1] dy[k + 1] + ... In f64, for
+// products of up to the range of f32.
 Tensors cumprod_gradient(const Saved& saved, std::span<const Tensor> dout) {
   const int axis = saved.attrs<ScanAttrs>().axis;
-  // In f64, for products of up to the range of f32.
-  const Tensor x = saved.in(0).astype(f64), y = saved.out().astype(f64), dy = dout[0].astype(f64);
-  const Tensor is_zero = x == 0, zeros = cumsum(is_zero, axis), nonzero = where(is_zero, 1, x);
-  const Tensor before = scanned_back<scan::CumSum>(dy * y, axis) / nonzero;
-  const Tensor first = logical_and(is_zero, zeros == 1);
-  const Tensor others = cumprod(where(first, 1, x), axis);
-  const Tensor at_first = scanned_back<scan::CumSum>(where(zeros == 1, dy * others, 0), axis);
-  const Tensor dx = where(zeros == 0, before, where(first, at_first, 0));
-  return {detail::as(dx, saved.in_dtype(0))};
+  if (saved.in(0).size() == 0) return {zeros_like(saved.in(0))};
+  const Tensor x = saved.in(0).astype(f64), dy = dout[0].astype(f64);
+  const Tensor before = cumprod(previous(x, axis, 1), axis);
+  return {detail::as(before * recurrence_back(x, dy, axis), saved.in_dtype(0))};
+}
+Tensors recurrence_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  const int axis = saved.attrs<ScanAttrs>().axis;
+  if (saved.in(0).size() == 0) return {zeros_like(saved.in(0)), zeros_like(saved.in(0))};
+  const Tensor db = recurrence_back(saved.in(0), dout[0], axis);
+  return {db * previous(saved.out(), axis, 0), db};
 }
 
 // dx[k] is the sum of dy[i] exp(x[k] - y[i]) over i >= k.
@@ -123,14 +140,15 @@ Samples samples_of(Context c, DType d) {
     Tensors in;
     for (int i = 0; i < S::kIn; ++i) in.push_back(sample_values(c, d, shape, -2, 2, i));
     all.push_back(Sample(in, typename S::Attrs{axis}));
-    if (S::kIn == 3) all.back().finite = {0, 1, 2};
+    if (S::kIn > 1) all.back().finite = {0, 1};
+    if (S::kIn > 2) all.back().finite.push_back(2);
     if constexpr (S::kOut == 2) all.push_back(Sample(in, ExtremeAttrs{axis, true}));
   };
   add({7}, 0);
   add({3, 5}, 1);
   add({3, 5}, 0);
   add({2, 3, 9}, 1);
-  add({1, S::kIn == 3 ? 40 : 300}, 1);
+  add({1, S::kIn > 1 ? 40 : 300}, 1);
   add({2, 3, 4}, 2);
   return all;
 }
@@ -196,10 +214,11 @@ std::pair<Tensor, Tensor> cummin(const Tensor& x, std::optional<int> axis, Calle
 
 void register_scan() {
   define_scan<scan::CumSum>({"data"}).gradient<&cumsum_gradient>(Keep::none);
-  define_scan<scan::CumProd>({"data"}).gradient<&cumprod_gradient>(Keep::both);
+  define_scan<scan::CumProd>({"data"}).gradient<&cumprod_gradient>(Keep::inputs);
   define_scan<scan::LogCumSumExp>({"data"}).gradient<&logcumsumexp_gradient>(Keep::both);
   define_scan<scan::CumExtreme>({"data"}).gradient<&extreme_gradient>(keep_output(1));
   define_scan<scan::CumSumExp>({"v", "t", "u"}).gradient<&cumsum_exp_gradient>(Keep::both);
+  define_scan<scan::Recurrence>({"a", "b"}).gradient<&recurrence_gradient>(Keep::both);
 }
 
 }  // namespace locus

@@ -144,25 +144,21 @@ struct Backend {
     };
     if constexpr (S::kIn == 3)
       go(RowIn<T>{data.in[0], n}, RowIn<T>{data.in[1], n}, RowIn<T>{data.in[2], n});
+    else if constexpr (S::kIn == 2)
+      go(RowIn<T>{data.in[0], n}, RowIn<T>{data.in[1], n});
     else
       go(RowIn<T>{data.in[0], n});
   }
 
  private:
-  // The same scan of one row.
-  template <class D, class X, class Y>
-  static D rows_of(D d, X* x, Y* y, int64_t* index = nullptr) {
-    d.in[0] = x;
-    d.out = y;
-    d.index = index;
-    return d;
-  }
-  template <class D, class X>
-  static D rows_of(D d, X* v, X* t, X* u, X* y) {
-    d.in[0] = v;
-    d.in[1] = t;
-    d.in[2] = u;
-    d.out = y;
+  // The same scan of one row: of its operands, its result, and the indices if there are any.
+  template <class D>
+  static D rows_of(D d, auto*... rows) {
+    void* const all[] = {rows...};
+    int i = 0;
+    for (auto*& p : d.in) p = static_cast<std::remove_reference_t<decltype(p)>>(all[i++]);
+    d.out = static_cast<typename D::Out*>(all[i++]);
+    if constexpr (D::kOut == 2) d.index = static_cast<int64_t*>(all[i]);
     return d;
   }
 

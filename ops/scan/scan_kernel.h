@@ -94,7 +94,24 @@ struct CumSumExp : Scan<"cumsum_exp", LogSumExp> {
   static constexpr bool kDouble = true;  // v may be denormal
 };
 
-using Scans = List<CumSum, CumProd, LogCumSumExp, CumExtreme, CumSumExp>;
+// y[i] = a[i] y[i - 1] + b[i], for operands a and b, where y[-1] is 0: the gradients of cumprod. Of
+// neighbouring elements, y at the end is scale y before the first + shift.
+struct LinearMap : reduction::Reduction<"", formula::kFloats> {
+  template <class V, class>
+  struct Acc {
+    V scale, shift;
+  };
+  LOCUS_HD static auto init(auto a) { return decltype(a){1, 0}; }
+  LOCUS_HD static auto combine(auto a, auto b) {
+    return decltype(a){a.scale * b.scale, b.scale * a.shift + b.shift};
+  }
+  LOCUS_HD static auto result(auto a, double) { return a.shift; }
+};
+struct Recurrence : Scan<"linear_recurrence", LinearMap> {
+  static constexpr int kIn = 2;
+};
+
+using Scans = List<CumSum, CumProd, LogCumSumExp, CumExtreme, CumSumExp, Recurrence>;
 
 // Operands and results in memory. S: a scan. T: the stored type. W: the type that its accumulators
 // are made of.
@@ -114,6 +131,8 @@ struct Data {
   LOCUS_HD A element(int64_t at, int64_t i) const {
     if constexpr (S::kIn == 3)
       return {convert<W>(in[1][at]), convert<W>(in[0][at])};
+    else if constexpr (S::kIn == 2)
+      return {convert<W>(in[0][at]), convert<W>(in[1][at])};
     else if constexpr (S::kOut == 2)
       return S::template element<A>(turned(convert<W>(in[0][at]), turns), i);
     else
@@ -152,10 +171,13 @@ D data_of(const View* in, const View* out, const auto& attrs) {
 
 template <class Backend, class S>
 constexpr void add_scan(KernelList& list) {
-  if constexpr (S::kKinds == formula::kFloats)
-    list.add_each(S::name, kFloatDTypes, [](auto d) { return Backend::template run<S, d>; });
+  constexpr auto kernel = [](auto d) { return Backend::template run<S, d>; };
+  if constexpr (S::kIn > 1)  // of gradients, which are f32 or f64
+    list.add_each(S::name, DTypes<f32, f64>(), kernel);
+  else if constexpr (S::kKinds == formula::kFloats)
+    list.add_each(S::name, kFloatDTypes, kernel);
   else
-    list.add_each(S::name, kAllDTypes, [](auto d) { return Backend::template run<S, d>; });
+    list.add_each(S::name, kAllDTypes, kernel);
 }
 template <class Backend, class... S>
 constexpr KernelList kernels(List<S...>) {

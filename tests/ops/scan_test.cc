@@ -145,6 +145,20 @@ TEST(Scan, GradientOfCumProdIsExactWithZeros) {
   }
 }
 
+TEST(Scan, SecondGradientOfCumProdIsExactWithZeros) {
+  for (Context c : contexts()) {
+    const Tensor x = array({2.0, 0.0, 3.0}, {c, f64}), w = array({1.0, 10.0, 100.0}, {c, f64});
+    x.attach_grad();
+    Tensor rows;  // sums over the rows of the Hessian
+    {
+      autograd::Record record;
+      const Tensor first = autograd::grad({sum(w * cumprod(x, 0))}, {x}, {.create_graph = true})[0];
+      rows = autograd::grad({sum(first)}, {x})[0];
+    }
+    EXPECT_EQ(rows.to_vector<double>(), (std::vector<double>{310, 310 + 200, 200}));
+  }
+}
+
 TEST(Scan, GradientsOfLogCumSumExpAddUpToTheHead) {
   for (Context c : contexts()) {
     const Tensor x = array({-kInfinity, 3.0, 800.0, -800.0, 801.0}, {c, f64});

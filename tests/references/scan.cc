@@ -83,6 +83,16 @@ const References kScan{{
                                  return y;
                                })};
                          }),
+    reference<ScanAttrs>("linear_recurrence",
+                         [](const Arrays& in, const ScanAttrs& a) -> Arrays {
+                           return {
+                               along(in, a.axis, in[0].dtype, [](const std::vector<Values>& rows) {
+                                 Values y;
+                                 for (size_t i = 0; i < rows[0].size(); ++i)
+                                   y.push_back(rows[0][i] * (i > 0 ? y[i - 1] : 0) + rows[1][i]);
+                                 return y;
+                               })};
+                         }),
 }};
 
 }  // namespace
