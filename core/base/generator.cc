@@ -20,6 +20,10 @@ thread_local Draws* noted = nullptr;
 thread_local const Draws* repeated = nullptr;
 thread_local size_t next_repeated = 0;
 
+void check_capture(const char* who) {
+  capture::check(who, "numbers are drawn anew at each replay; call it before");
+}
+
 PhiloxKey advance(PhiloxKey& key, uint64_t n) {
   return std::exchange(key, {key.seed, key.offset + (n + 3) / 4});
 }
@@ -68,9 +72,15 @@ std::function<PhiloxKey()> source(uint64_t n) {
   return [take, key = noted->emplace_back(std::make_shared<PhiloxKey>())] { return *key = take(); };
 }
 
-void seed(uint64_t value) { set_state({value, 0}); }
+void seed(uint64_t value) {
+  check_capture("random::seed");
+  process_state().set({value, 0});
+}
 
-void set_state(PhiloxKey key) { process_state().set(key); }
+void set_state(PhiloxKey key) {
+  check_capture("random::set_state");
+  process_state().set(key);
+}
 
 PhiloxKey state() { return reserve(0); }
 
@@ -89,7 +99,6 @@ PhiloxKey GeneratorState::take(uint64_t n) {
 }
 
 void GeneratorState::set(PhiloxKey key) {
-  capture::check("random::seed", "numbers are drawn anew at each replay; call it before");
   const MutexLock lock(mutex_);
   next_ = key;
 }

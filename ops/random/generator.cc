@@ -2,21 +2,38 @@
 
 #include <utility>
 
+#include <locus/core/base/recording_hooks.h>
 #include <locus/core/error.h>
 
 namespace locus::random {
 
+namespace {
+
+void check_capture(const char* who) {
+  capture::check(who, "numbers are drawn anew at each replay; call it before");
+}
+
+}  // namespace
+
 Generator::Generator() : state_(std::make_shared<GeneratorState>()) {}
-Generator::Generator(uint64_t seed) : Generator() { set_state({seed, 0}); }
+Generator::Generator(uint64_t seed) : Generator() {
+  check_capture("random::Generator");
+  state_->set({seed, 0});
+}
 
 PhiloxKey Generator::state() const { return state_->take(0); }
-void Generator::set_state(PhiloxKey key) { state_->set(key); }
+void Generator::set_state(PhiloxKey key) {
+  check_capture("Generator::set_state");
+  state_->set(key);
+}
 
 std::vector<Generator> Generator::spawn(int n) {
   if (n < 0) throw ValueError("Generator::spawn: expected n >= 0, got ", n);
+  check_capture("Generator::spawn");
   const PhiloxKey from = state_->take(1);
   std::vector<Generator> all;
-  for (int i = 0; i < n; ++i) all.emplace_back().set_state(key_of(from, static_cast<uint64_t>(i)));
+  for (int i = 0; i < n; ++i)
+    all.emplace_back().state_->set(key_of(from, static_cast<uint64_t>(i)));
   return all;
 }
 

@@ -118,6 +118,26 @@ TEST(Generator, ReplaysDrawNewNumbersOfTheGenerator) {
   }
 }
 
+TEST(Generator, ACaptureNamesWhatItRefuses) {
+  random::Generator rng(8);
+  const PhiloxKey before = rng.state();
+  for (Context c : gpus(num_gpus())) {
+    const auto refuses = [&](const char* who, const auto& f) {
+      EXPECT_THAT(message_of<CaptureError>([&] {
+                    Capture capture(c);
+                    f();
+                  }),
+                  testing::StartsWith(text_of(who, ": ")));
+    };
+    refuses("random::seed", [] { random::seed(1); });
+    refuses("random::set_state", [] { random::set_state({1, 0}); });
+    refuses("random::Generator", [] { random::Generator made(42); });
+    refuses("Generator::set_state", [&] { rng.set_state({1, 0}); });
+    refuses("Generator::spawn", [&] { rng.spawn(2); });
+  }
+  EXPECT_EQ(rng.state().offset, before.offset);
+}
+
 TEST(Generator, CompiledFunctionsDrawNewNumbersOfTheGenerator) {
   for (Context c : contexts()) {
     random::Generator rng(8), eager(8);
