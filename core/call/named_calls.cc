@@ -22,7 +22,8 @@ const char* NamedCalls::with(const Op& op) const {
 std::string NamedCalls::in_front(std::string_view name, std::string_view text) {
   const size_t colon = name.rfind(": ");
   const std::string_view op = colon == std::string_view::npos ? name : name.substr(colon + 2);
-  if (op.starts_with(text.substr(0, text.find(':')))) name.remove_suffix(op.size());
+  const std::string_view begin = text.substr(0, text.find(':'));
+  if (op.starts_with(begin) || op.ends_with(begin)) name.remove_suffix(op.size());
   return text_of(name, name.empty() || name.ends_with(": ") ? "" : ": ", text);
 }
 

@@ -27,7 +27,8 @@ class NamedCalls : NonCopyable {
       return op.name.c_str();
     return innermost->with(op);
   }
-  // An error's text after such a name. The text may begin with the op's name already.
+  // An error's text after such a name. The text may begin with the op's name already, or with its
+  // first or last words: gamma, for random_gamma.
   static std::string in_front(std::string_view name, std::string_view text);
 
  private:

@@ -48,9 +48,9 @@ unsigned* counters(StreamView view, int n) {
   return find_stream(view).counters;
 }
 
-Fault* fault(const Call& call) {
+Fault* fault(const Call& call, ThrowParameter throw_parameter) {
   CudaStream& s = find_stream(call.stream);
-  return s.device->faults().word(s.op.load(std::memory_order_relaxed));
+  return s.device->faults().word(s.op.load(std::memory_order_relaxed), throw_parameter);
 }
 
 // Keeps the op's name, which other threads' launches replace.

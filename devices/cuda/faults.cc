@@ -1,12 +1,11 @@
 #include <locus/devices/cuda/faults.h>
 
 #include <atomic>
-#include <bit>
+#include <exception>
 #include <string>
 
 #include <locus/core/call/named_calls.h>
 #include <locus/core/error.h>
-#include <locus/core/op.h>
 #include <locus/devices/cuda/check.h>
 #include <locus/devices/cuda/driver.h>
 
@@ -14,7 +13,8 @@ namespace locus::cuda {
 namespace {
 
 // The same texts as on the host, which throws at the call.
-[[noreturn]] void throw_finding(const char* op, const Finding& f, Context context) {
+[[noreturn]] void throw_finding(const char* op, const Finding& f, ThrowParameter throw_parameter,
+                                Context context) {
   const std::string found = found_later(context);
   const auto value = [&](const char* inexact) {
     return f.exact ? std::to_string(f.value) : inexact;
@@ -32,9 +32,13 @@ namespace {
                        f.at, " is out of range for ", f.limit,
                        " classes; expected whole numbers in [0, ", f.limit, ")", found);
     case FaultKind::parameter:
-      throw ValueError(op, ": ", get_op(op).arguments[static_cast<size_t>(f.limit)], " ",
-                       std::bit_cast<double>(static_cast<int64_t>(f.value)), " at element ", f.at,
-                       "; expected numbers in the parameter's range", found);
+      try {
+        throw_parameter(f);
+      } catch (const Error&) {
+        std::rethrow_exception(reworded(
+            [&](const std::string& text) { return NamedCalls::in_front(op, text) + found; }));
+      }
+      break;
     case FaultKind::late_peer:
       throw DeviceError(op, ": device ", f.value, " of the group did not join within ", f.limit,
                         " s; every context of a group takes part in its collectives, in one order",
@@ -57,7 +61,7 @@ void Faults::open(cudaStream_t s) {
   }
 }
 
-Fault* Faults::word(const char* op) {
+Fault* Faults::word(const char* op, ThrowParameter throw_parameter) {
   const auto find = [&](int from, int n) {
     for (int i = from; i < n; ++i)
       if (ops_[i] == op) return i;
@@ -72,6 +76,7 @@ Fault* Faults::word(const char* op) {
     if (i < 0) {
       LOCUS_CHECK(now < kWords, "more than ", kWords, " ops report faults");
       ops_[i = now] = op;
+      throw_parameter_[i] = throw_parameter;
       size_.store(now + 1, std::memory_order_release);
     }
   }
@@ -97,7 +102,7 @@ void Faults::check(Context context, cudaStream_t s) {
   const Guard guard(context.index);
   LOCUS_CUDA(cudaMemsetAsync(taken_, 0, kWords * sizeof(int), s));
   LOCUS_CUDA(cuda::synchronize(s));
-  throw_finding(ops_[first], fault.finding, context);
+  throw_finding(ops_[first], fault.finding, throw_parameter_[first], context);
 }
 
 }  // namespace locus::cuda

@@ -14,7 +14,7 @@ namespace locus::cuda {
 class Faults {
  public:
   void open(cudaStream_t s);
-  Fault* word(const char* op);
+  Fault* word(const char* op, ThrowParameter);
   // If there are reports, clears all of them on `s`, waits for `s` and throws the earliest. Kernels
   // that other streams have queued may report again.
   void check(Context context, cudaStream_t s);
@@ -24,6 +24,7 @@ class Faults {
   Mutex mutex_;  // held to add a word and to take reports
   std::atomic<int> size_{0};
   const char* ops_[kWords] = {};
+  ThrowParameter throw_parameter_[kWords] = {};
   Fault* words_ = nullptr;
   int* taken_ = nullptr;  // kWords, in device memory
 };

@@ -19,7 +19,8 @@ enum class FaultKind : int {
   index,      // `value` is outside the axis `at`, whose length is `limit`
   position,   // the same, and negative indices are not allowed
   label,      // `value`, in row `at`, is not one of `limit` classes
-  parameter,  // the f64 number of bits `value`, element `at` of input `limit`, is out of range
+  parameter,  // the f64 number of bits `value`, element `at` of input `limit`, is out of range;
+              // the kernel's family throws the error
   late_peer,  // device `value` of the group did not join within `limit` seconds
 };
 struct Finding {
@@ -37,7 +38,10 @@ struct Fault {
   unsigned long long when;  // the device's clock, ns
   int* taken;               // in device memory: 1 once a thread has reported
 };
-Fault* fault(const Call& call);
+// Throws the error of a parameter, with the text of the CPU's kernel.
+using ThrowParameter = void (*)(const Finding&);
+// The second argument is for kernels that report parameters.
+Fault* fault(const Call& call, ThrowParameter = nullptr);
 
 #ifdef __CUDACC__
 __device__ inline void report(Fault* fault, const Finding& finding) {

@@ -82,7 +82,7 @@ struct EachExponential {
 };
 
 struct Gamma {
-  static constexpr ParameterText kText{"random_gamma", {"shape", "scale"}, "from 0 to 1e300"};
+  static constexpr ParameterText kText{"gamma", {"shape", "scale"}, "from 0 to 1e300"};
   detail::GammaSampler sampler;
   double scale;
 

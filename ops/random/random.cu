@@ -1,3 +1,5 @@
+#include <bit>
+
 #include <locus/devices/cuda/signals.h>
 #include <locus/ops/kernel/launch.h>
 #include <locus/ops/random/random_kernel.h>
@@ -27,6 +29,13 @@ __global__ void __launch_bounds__(kBlock)
         if (at + k < n) out[at + k] = pack.v[k];
     }
   }
+}
+
+// The CPU kernel's error.
+template <class D>
+void throw_parameter(const Finding& f) {
+  detail::throw_bad_parameter(D::kText, static_cast<int>(f.limit), f.at,
+                              std::bit_cast<double>(static_cast<int64_t>(f.value)));
 }
 
 template <class D>
@@ -93,7 +102,8 @@ struct Backend {
   template <class D>
   static void check(const Call& call, int input) {
     const int64_t n = call.in[input].meta.size();
-    launch(call.stream, n, check_parameters<D>, call.in[input].as<double>(), n, input, fault(call));
+    launch(call.stream, n, check_parameters<D>, call.in[input].as<double>(), n, input,
+           fault(call, throw_parameter<D>));
   }
 
   template <class From>

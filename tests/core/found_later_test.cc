@@ -1,4 +1,5 @@
 // Errors that a device finds after the call returned have the same text as the host's.
+#include <cmath>
 #include <cstdlib>
 #include <iostream>
 
@@ -8,6 +9,7 @@
 #include <locus/nn/loss.h>
 #include <locus/ops/create.h>
 #include <locus/ops/index.h>
+#include <locus/ops/random.h>
 #include <locus/ops/softmax.h>
 #include "tests/support/contexts.h"
 
@@ -15,17 +17,19 @@ namespace locus::test {
 namespace {
 
 // The error of f(context), at the latest when c is waited for.
+template <class E = IndexError>
 std::string error_on(Context c, const auto& f) {
-  return message_of<IndexError>([&] {
+  return message_of<E>([&] {
     f(c);
     device(c).synchronize({});
   });
 }
 
 // Such an error knows no line of the user's.
+template <class E = IndexError>
 void expect_same_text(const auto& f) {
-  const std::string at_once = without_line(error_on(cpu(0), f));
-  for (const Context c : gpus(num_gpus())) EXPECT_EQ(error_on(c, f), at_once + found_later(c));
+  const std::string at_once = without_line(error_on<E>(cpu(0), f));
+  for (const Context c : gpus(num_gpus())) EXPECT_EQ(error_on<E>(c, f), at_once + found_later(c));
 }
 
 class FoundLater : public testing::Test {
@@ -117,6 +121,25 @@ TEST_F(FoundLater, ALabelOutOfRangeNamesItsRow) {
       softmax_cross_entropy(ones({3, 5}, c), numbers({0, 1, label}, c, f32));
     });
   }
+}
+
+TEST_F(FoundLater, AParameterOutOfRangeNamesTheFunctionAndTheRange) {
+  for (const double bad : {-3., 1e301, std::nan("")}) {
+    const auto numbers_of = [bad](Context c) { return numbers({1, bad}, c, f64); };
+    expect_same_text<ValueError>([&](Context c) { random::exponential(numbers_of(c)); });
+    expect_same_text<ValueError>([&](Context c) { random::gamma(numbers_of(c), 1); });
+    expect_same_text<ValueError>([&](Context c) { random::gamma(1, numbers_of(c)); });
+    expect_same_text<ValueError>([&](Context c) { random::beta(1, numbers_of(c)); });
+    expect_same_text<ValueError>([&](Context c) { random::poisson(numbers_of(c)); });
+  }
+  for (const Context c : gpus(num_gpus()))
+    EXPECT_EQ(error_on<ValueError>(c,
+                                   [&](Context) {
+                                     const NamedCalls named("noise", "scale");
+                                     random::gamma(1, numbers({1, -2}, c, f64));
+                                   }),
+              "noise: scale: gamma: scale -2 at element 1; expected numbers from 0 to 1e300" +
+                  found_later(c));
 }
 
 TEST_F(FoundLater, WaitAllNamesTheErrorsOfAllDevices) {
