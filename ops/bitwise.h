@@ -33,5 +33,9 @@ inline Tensor operator~(At<Selection> x) { return bitwise_not(x.value.gather(), 
 Tensor& operator&=(Tensor& x, const Operand& y);
 Tensor& operator|=(Tensor& x, const Operand& y);
 Tensor& operator^=(Tensor& x, const Operand& y);
+// a(0) |= 1 writes into a.
+inline Tensor operator&=(Tensor&& x, const Operand& y) { return x &= y; }
+inline Tensor operator|=(Tensor&& x, const Operand& y) { return x |= y; }
+inline Tensor operator^=(Tensor&& x, const Operand& y) { return x ^= y; }
 
 }  // namespace locus

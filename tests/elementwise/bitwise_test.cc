@@ -32,6 +32,16 @@ TEST(Bitwise, WorksOnBitsOfEveryInteger) {
     }
 }
 
+TEST(Bitwise, WritesIntoAViewInPlace) {
+  for (Context c : contexts()) {
+    const Tensor x = array({{12, 7}, {1, 2}}, c);
+    x(0) &= 6;
+    x(1) |= 4;
+    x(1) ^= array({1, 0}, c);
+    EXPECT_THAT(values(x), ElementsAre(4, 6, 4, 6)) << c;
+  }
+}
+
 TEST(Bitwise, OfBoolIsLogic) {
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
