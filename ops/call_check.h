@@ -29,6 +29,25 @@ inline void expect_floating(const char* who,
     }
 }
 
+// Throws ContextMismatch, which names both operands, unless they may be mixed.
+inline void expect_together(std::string_view who, std::string_view a_name, const Tensor& a,
+                            std::string_view b_name, const Tensor& b) {
+  if (!mix(a.context(), b.context())) [[unlikely]]
+    throw ContextMismatch(who, ": operands live on different contexts: ", a_name, " ", describe(a),
+                          ", ", b_name, " ", describe(b), "; move one first: ", b_name,
+                          ".as_in_context(", a.context(), ")");
+}
+
+// The shape that all tensors broadcast to. Its ShapeError names `what` and describes the tensors.
+inline Shape broadcast_all(std::string_view who, std::string_view what, const Tensors& all) try {
+  Shape shape;
+  for (const Tensor& x : all) shape = broadcast_shapes(shape, x.shape());
+  return shape;
+} catch (const ShapeError& e) {
+  throw ShapeError(who, ": ", what, " ", listed(all, [](const Tensor& x) { return describe(x); }),
+                   ": ", e.what());
+}
+
 // normalize_axis(), whose error describes x.
 inline int axis_of(const Tensor& x, int64_t axis, std::string_view op, int new_axes = 0) {
   const int rank = x.ndim() + new_axes;

@@ -61,7 +61,7 @@ Tensor pad(const Tensor& x, const PadWidths& widths, const PadOptions& options =
 // may be negative or longer than the axis. One shift holds for all axes, and shifts of a repeated
 // axis add up, as in NumPy. If there are neither 1 nor as many shifts as axes: ValueError.
 Tensor roll(const Tensor& x, int64_t shift, Caller = Caller::here());
-Tensor roll(const Tensor& x, int64_t shift, int axis, Caller = Caller::here());
+Tensor roll(const Tensor& x, int64_t shift, int64_t axis, Caller = Caller::here());
 Tensor roll(const Tensor& x, int64_t shift, std::initializer_list<int> axes,
             Caller = Caller::here());
 Tensor roll(const Tensor& x, std::span<const int64_t> shifts, std::span<const int> axes,

@@ -91,11 +91,8 @@ Tensor ravel_multi_index(const Tensors& ids, const Shape& shape, IndexMode mode,
     throw ValueError("ravel_multi_index: mode ", static_cast<int>(mode),
                      "; expected IndexMode::raise, IndexMode::clip or IndexMode::wrap");
   if (ids.empty()) throw ShapeError("ravel_multi_index: expected at least one tensor");
-  Shape common;
-  for (const Tensor& t : ids) {
-    detail::expect_tensor("ravel_multi_index", t, "an operand");
-    common = broadcast_shapes(common, t.shape());
-  }
+  for (const Tensor& t : ids) detail::expect_tensor("ravel_multi_index", t, "an operand");
+  const Shape common = detail::broadcast_all("ravel_multi_index", "ids", ids);
   Tensors same;
   for (const Tensor& t : ids) {
     same.push_back(whole_ids("ravel_multi_index", t));

@@ -5,6 +5,7 @@
 #include <locus/core/autograd.h>
 #include <locus/core/base/at_line.h>
 #include <locus/core/observe/memory_events.h>
+#include <locus/ops/call_check.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/random/draw.h>
 #include <locus/ops/view.h>
@@ -37,11 +38,11 @@ struct Parametric {
 
   bool tensors() const { return !p[0]->is_scalar() || (count > 1 && !p[1]->is_scalar()); }
   double number(int k) const { return p[k]->scalar().floating(); }
-  Shape common() const {
-    Shape all;
+  Shape common(const char* op) const {
+    Tensors all;
     for (int k = 0; k < count; ++k)
-      if (!p[k]->is_scalar()) all = broadcast_shapes(all, p[k]->tensor().shape());
-    return all;
+      if (!p[k]->is_scalar()) all.push_back(p[k]->tensor());
+    return locus::detail::broadcast_all(op, "parameters", all);
   }
   DType dtype() const {  // of floating tensors
     std::optional<DType> all;
@@ -81,7 +82,7 @@ template <class D>
 Tensor draw_by(const OpRef<RandomAttrs>& op, const Parametric& call, const Size& given,
                TensorOptions o, DType fallback, uint64_t words) {
   for (int k = 0; k < call.count; ++k) check_number<D>(call, k);
-  const Shape size = given ? *given : call.common();
+  const Shape common = call.common(D::kText.op), size = given ? *given : common;
   o.context = call.context(D::kText.op, o);
   RandomAttrs a{};
   if (call.p[0]->is_scalar()) a.a = call.number(0);
@@ -89,9 +90,9 @@ Tensor draw_by(const OpRef<RandomAttrs>& op, const Parametric& call, const Size&
   Tensors in;
   if (call.tensors()) {
     const autograd::Pause pause;
-    if (!broadcasts_to(call.common(), size))
-      throw ShapeError(D::kText.op, ": parameters of shape ", call.common(),
-                       " do not broadcast to size ", size);
+    if (!broadcasts_to(common, size))
+      throw ShapeError(D::kText.op, ": parameters of shape ", common, " do not broadcast to size ",
+                       size);
     in.push_back(call.each(0, size, *o.context));
     if (call.count > 1 && !call.p[1]->is_scalar()) in.push_back(call.each(1, size, *o.context));
     return detail::draw(op, a, size, o, fallback, detail::kWordsOfElement, in);

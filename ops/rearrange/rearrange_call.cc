@@ -99,8 +99,13 @@ Tensor roll(const Tensor& x, int64_t shift, Caller from) try {
 } catch (const Error&) {
   rethrow_at(from);
 }
-Tensor roll(const Tensor& x, int64_t shift, int axis, Caller from) {
-  return roll(x, std::span<const int64_t>(&shift, 1), std::span<const int>(&axis, 1), from);
+Tensor roll(const Tensor& x, int64_t shift, int64_t axis, Caller from) try {
+  const UserLine user_line(from);
+  detail::expect_tensor("roll", x);
+  const int along = detail::axis_of(x, axis, "roll");
+  return roll_axes(x, {&shift, 1}, {&along, 1});
+} catch (const Error&) {
+  rethrow_at(from);
 }
 Tensor roll(const Tensor& x, int64_t shift, std::initializer_list<int> axes, Caller from) {
   return roll(x, {shift}, axes, from);
@@ -162,10 +167,7 @@ Tensors meshgrid(const Tensors& xs, const MeshgridOptions& o, Caller from) try {
   for (int i = 0; i < n; ++i) {
     const Tensor& x = xs[static_cast<size_t>(i)];
     detail::expect_tensor("meshgrid", x, "an operand");
-    const Context a = xs[0].context(), b = x.context();
-    if (!mix(a, b))
-      throw ContextMismatch("meshgrid: operands live on different contexts: ", describe(xs[0]),
-                            " and ", describe(x), "; move one first: x.as_in_context(", a, ")");
+    detail::expect_together("meshgrid", "xs[0]", xs[0], text_of("xs[", i, "]"), x);
     lengths[axis_of(i)] = x.size();
   }
   const Shape shape(lengths, n);

@@ -8,6 +8,7 @@
 #include <locus/core/base/recording_hooks.h>
 #include <locus/core/observe/memory_events.h>
 #include <locus/core/op.h>
+#include <locus/ops/call_check.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/create.h>

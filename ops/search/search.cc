@@ -6,6 +6,7 @@
 #include <locus/core/base/recording_hooks.h>
 #include <locus/core/observe/memory_events.h>
 #include <locus/core/op.h>
+#include <locus/ops/call_check.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/create.h>
@@ -21,14 +22,6 @@
 namespace locus {
 
 namespace detail {
-
-void expect_together(const char* who, const char* a_name, const Tensor& a, const char* b_name,
-                     const Tensor& b) {
-  if (!mix(a.context(), b.context()))
-    throw ContextMismatch(who, ": operands live on different contexts: ", a_name, " ", describe(a),
-                          ", ", b_name, " ", describe(b), "; move one first: ", b_name,
-                          ".as_in_context(", a.context(), ")");
-}
 
 void expect_one_axis(const char* who, const char* name, const Tensor& x) {
   if (x.ndim() != 1)

@@ -5,9 +5,6 @@
 
 namespace locus::detail {
 
-// ContextMismatch, unless the two operands mix.
-void expect_together(const char* who, const char* a_name, const Tensor& a, const char* b_name,
-                     const Tensor& b);
 void expect_one_axis(const char* who, const char* name, const Tensor& x);
 // searchsorted, for operands that have been checked.
 Tensor place_in(const Tensor& bins, const Tensor& x, Side side);

@@ -92,10 +92,7 @@ Average averaged(const char* op, const Tensor& x, const AverageOptions& o) {
     const double each = y.size() > 0 ? static_cast<double>(x.size() / y.size()) : 0;
     return {y, full(y.shape(), each, {y.context(), y.dtype()})};
   }
-  if (!mix(o.weights.context(), x.context()))
-    throw ContextMismatch(op, ": operands live on different contexts: x ", describe(x),
-                          ", weights ", describe(o.weights),
-                          "; move one first: weights.as_in_context(", x.context(), ")");
+  detail::expect_together(op, "x", x, "weights", o.weights);
   const DType d = promote(inexact(x.dtype()), o.weights.dtype());
   const DType wide = size_of(d) == 2 ? f32 : d;
   const Tensor values = detail::as(x, wide), w = detail::as(fitted(x, o, op), wide);
@@ -121,13 +118,15 @@ Tensor extended(const Tensor& x, int axis, const DiffOptions& o) {
   Tensors parts;
   const auto add = [&](const char* name, const Tensor& part) {
     if (!part.defined()) return;
-    const Shape whole = x.shape();
-    std::vector<int64_t> shape(whole.begin(), whole.end());
-    if (part.ndim() > 0 && part.ndim() != x.ndim())
+    detail::expect_together("diff", "x", x, name, part);
+    Meta whole = make_meta(x.dtype(), x.shape());
+    whole.shape[axis] = part.ndim() == x.ndim() ? part.shape()[axis] : 1;
+    const Shape shape(whole);
+    if ((part.ndim() > 0 && part.ndim() != x.ndim()) || !broadcasts_to(part.shape(), shape))
       throw ShapeError("diff: x ", describe(x), ", ", name, " ", describe(part),
-                       ": expected as many axes as x has, or none");
-    shape[static_cast<size_t>(axis)] = part.ndim() > 0 ? part.shape()[axis] : 1;
-    parts.push_back(broadcast_to(part, Shape(shape)));
+                       ": expected no axes, or as many as x has, of the lengths of x or 1 except ",
+                       "along axis ", axis);
+    parts.push_back(broadcast_to(part, shape));
   };
   add("prepend", o.prepend);
   parts.push_back(x);
