@@ -17,11 +17,11 @@
 namespace locus {
 
 struct AlongAxisOptions {
-  std::optional<int> axis = -1;  // nullopt: x counts as flattened
+  std::optional<int64_t> axis = -1;  // nullopt: x counts as flattened
   IndexMode mode = IndexMode::raise;
 };
 struct PutAlongAxisOptions {
-  std::optional<int> axis = -1;
+  std::optional<int64_t> axis = -1;
   IndexMode mode = IndexMode::raise;
   bool inplace = true;
 };
@@ -43,13 +43,12 @@ struct IndexPutOptions {
   Tensor out = {};
 };
 struct CompressOptions {
-  std::optional<int> axis = {};  // nullopt: x counts as flattened
+  std::optional<int64_t> axis = {};  // nullopt: x counts as flattened
   Tensor out = {};
 };
 struct SequenceMaskOptions {
-  bool use_sequence_length = false;
   Scalar value = 0;
-  int axis = 0;  // 0 or 1
+  int64_t axis = 0;  // of the positions: 0 or 1
 };
 
 // result[i, j, ...] = x[indices[i, j, ...], j, ...] for axis 0. indices has x's rank. Other axes
@@ -73,7 +72,7 @@ Tensor scatter_nd(const Tensor& values, const Tensor& indices, const Shape& shap
 
 // x with alpha * source[i] added to entry index[i] of the axis. index (n,) or 0-d. source has x's
 // dtype and x's shape with length n along the axis. out: may be x, which is then written in place.
-Tensor index_add(const Tensor& x, int axis, const Tensor& index, const Tensor& source,
+Tensor index_add(const Tensor& x, int64_t axis, const Tensor& index, const Tensor& source,
                  const IndexAddOptions& options = {}, Caller = Caller::here());
 // x with x[indices[0], indices[1], ...] = values. The index tensors broadcast against each other.
 // An undefined one stands for a whole axis, and a mask for its positions (which waits). values
@@ -92,9 +91,23 @@ Tensor compress(const Tensor& condition, const Tensor& x, const CompressOptions&
 
 // As in MXNet: x of shape (n, batch, ...), or (batch, n, ...) for axis 1, with `value` at positions
 // from sequence_length[b] on. sequence_length: (batch,), integers, or floats, cut toward zero;
-// beyond [0, n] it counts as the nearest end. Without use_sequence_length: a copy of x.
+// beyond [0, n] it counts as the nearest end. Without a sequence_length: a copy of x.
 Tensor sequence_mask(const Tensor& x, const Tensor& sequence_length = {},
                      const SequenceMaskOptions& options = {}, Caller = Caller::here());
+
+// Along one axis: take_along_axis(x, i, 1) is take_along_axis(x, i, {.axis = 1}).
+inline Tensor take_along_axis(const Tensor& x, const Tensor& indices, Integer auto axis,
+                              Caller from = Caller::here()) {
+  return take_along_axis(x, indices, {.axis = axis}, from);
+}
+inline Tensor put_along_axis(const Tensor& x, const Tensor& indices, const Operand& values,
+                             Integer auto axis, Caller from = Caller::here()) {
+  return put_along_axis(x, indices, values, {.axis = axis}, from);
+}
+inline Tensor compress(const Tensor& condition, const Tensor& x, Integer auto axis,
+                       Caller from = Caller::here()) {
+  return compress(condition, x, {.axis = axis}, from);
+}
 
 // --- Details ---
 

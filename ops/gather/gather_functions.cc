@@ -67,7 +67,8 @@ struct AlongAxis {
   Tensor x;
   int axis = 0;
 
-  AlongAxis(const char* who, const Tensor& data, const Tensor& indices, std::optional<int> along) {
+  AlongAxis(const char* who, const Tensor& data, const Tensor& indices,
+            std::optional<int64_t> along) {
     detail::expect_tensor(who, data);
     detail::expect_tensor(who, indices, "indices");
     expect_integers(who, indices);
@@ -192,7 +193,7 @@ Tensor scatter_nd(const Tensor& values, const Tensor& indices, const Shape& shap
   rethrow_at(from);
 }
 
-Tensor index_add(const Tensor& x, int axis, const Tensor& index, const Tensor& source,
+Tensor index_add(const Tensor& x, int64_t axis, const Tensor& index, const Tensor& source,
                  const IndexAddOptions& o, Caller from) try {
   const UserLine user_line(from);
   static const OpRef<TakeAttrs> op("index_add");
@@ -271,12 +272,10 @@ Tensor index_put(const Tensor& x, const Tensors& indices, const Operand& values,
   if (ids.empty())
     throw IndexError(who, ": data ", describe(x), ": expected at least one index tensor");
   a.at = adjacent ? a.axes[0] : int8_t{0};
-  Shape common = ids[0].shape();
+  const Shape common = detail::broadcast_all(who, "indices", ids);
   DType dtype = ids[0].dtype();
-  for (const Tensor& t : ids) {
-    common = broadcast_shapes(common, t.shape());
+  for (const Tensor& t : ids)
     if (t.dtype() != dtype) dtype = i64;
-  }
   Meta wanted = make_meta(x.dtype(), x.shape());
   for (int k = a.n_axes; k-- > 0;) wanted = without_axis(wanted, a.axes[k]);
   for (int i = 0; i < common.rank(); ++i) wanted = with_axis(wanted, a.at + i, common[i]);

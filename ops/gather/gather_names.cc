@@ -1,13 +1,25 @@
+#include <locus/core/base/empty_tensor.h>
 #include <locus/ops/gather.h>
 #include <locus/ops/named.h>
 
 namespace locus {
+namespace {
+
+// As in MXNet, use_sequence_length decides whether the lengths are used.
+Tensor sequence_mask_by_name(const ops::Arguments& a) {
+  const bool used = a["use_sequence_length"];
+  if (used) detail::expect_tensor("sequence_mask", a.tensor(1), "sequence_length");
+  return sequence_mask(a.tensor(0), used ? a.tensor(1) : Tensor(),
+                       {.value = a["value"], .axis = a["axis"]});
+}
+
+}  // namespace
 
 void register_gather_names() {
   ops::define("take_along_axis(data, indices, axis: int|none = -1, mode: raise|clip|wrap = raise)",
               [](const ops::Arguments& a) {
                 return take_along_axis(a.tensor(0), a.tensor(1),
-                                       {.axis = a["axis"].optional(), .mode = a["mode"]});
+                                       {.axis = a["axis"].optional<int64_t>(), .mode = a["mode"]});
               })
       .made_of({"take", "reshape", "broadcast_to"});
   // By default it changes its first input, which is the result, too.
@@ -17,7 +29,7 @@ void register_gather_names() {
       [](const ops::Arguments& a) {
         return put_along_axis(
             a.tensor(0), a.tensor(1), a.operand(2),
-            {.axis = a["axis"].optional(), .mode = a["mode"], .inplace = a["inplace"]});
+            {.axis = a["axis"].optional<int64_t>(), .mode = a["mode"], .inplace = a["inplace"]});
       })
       .made_of({"index_put", "reshape", "broadcast_to", "fill"});
   ops::define("gather_nd(data, indices, mode: raise|clip|wrap = raise)",
@@ -61,18 +73,13 @@ void register_gather_names() {
   ops::define("compress(condition, data, axis: int = none, out: tensor = none)",
               [](const ops::Arguments& a) {
                 return compress(a.tensor(0), a.tensor(1),
-                                {.axis = a["axis"].optional(), .out = a["out"]});
+                                {.axis = a["axis"].optional<int64_t>(), .out = a["out"]});
               })
       .made_of({"take", "mask_select", "mask_offsets", "mask_indices", "reshape", "slice"});
   ops::define(
       "sequence_mask(data, sequence_length = none, use_sequence_length: bool = false, "
       "value: number = 0, axis: int = 0)",
-      [](const ops::Arguments& a) {
-        return sequence_mask(a.tensor(0), a.tensor(1),
-                             {.use_sequence_length = a["use_sequence_length"],
-                              .value = a["value"],
-                              .axis = a["axis"]});
-      })
+      sequence_mask_by_name)
       .made_of({"where", "arange", "reshape", "lesser", "fill", "copy"});
 }
 

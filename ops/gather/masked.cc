@@ -33,11 +33,7 @@ Tensor compress(const Tensor& condition, const Tensor& x, const CompressOptions&
   const auto operands = [&] {
     return text_of(who, ": condition ", describe(condition), ", data ", describe(x), ": ");
   };
-  if (!mix(condition.context(), x.context()))
-    throw ContextMismatch(operands(),
-                          "operands live on different contexts; move one first: "
-                          "condition.as_in_context(",
-                          x.context(), ")");
+  detail::expect_together(who, "data", x, "condition", condition);
   if (condition.ndim() != 1) throw ShapeError(operands(), "expected a condition of one axis");
   const Tensor data = o.axis ? x : detail::reshape_exact(x, {x.size()});
   const int axis = o.axis ? detail::axis_of(x, *o.axis, who) : 0;
@@ -65,8 +61,7 @@ Tensor sequence_mask(const Tensor& x, const Tensor& sequence_length, const Seque
   if (o.axis != 0 && o.axis != 1)
     throw ValueError(who, ": axis ", o.axis, "; expected 0 or 1, the axis of the positions");
   check_fits(who, x.dtype(), o.value);
-  if (!o.use_sequence_length) return copy(x);
-  detail::expect_tensor(who, sequence_length, "sequence_length");
+  if (!sequence_length.defined()) return copy(x);
   const auto operands = [&] {
     return text_of(who, ": data ", describe(x), ", sequence_length ", describe(sequence_length),
                    ": ");
@@ -77,11 +72,7 @@ Tensor sequence_mask(const Tensor& x, const Tensor& sequence_length, const Seque
     throw ShapeError(operands(), "expected a sequence_length of shape ", Shape{batch});
   if (sequence_length.dtype() == bool_)
     throw DTypeError(operands(), "expected numbers as sequence_length");
-  if (!mix(sequence_length.context(), x.context()))
-    throw ContextMismatch(operands(),
-                          "operands live on different contexts; move one first: "
-                          "sequence_length.as_in_context(",
-                          x.context(), ")");
+  detail::expect_together(who, "data", x, "sequence_length", sequence_length);
   Meta along = make_meta(i64, x.shape()), across = along;
   for (int i = 0; i < x.ndim(); ++i) {
     if (i != o.axis) along.shape[i] = 1;

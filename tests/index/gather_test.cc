@@ -16,6 +16,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::StartsWith;
 
 TEST(TakeAlongAxis, TakesOneElementForEachIndex) {
   for (Context c : contexts()) {
@@ -289,6 +290,42 @@ TEST(Gather, NamesShapesThatDoNotFit) {
   EXPECT_THROW(index_put(x, {}, 1), IndexError);
 }
 
+TEST(Gather, NamesIndicesThatDoNotBroadcast) {
+  for (Context c : contexts()) {
+    const Tensor two = zeros({2}, {c, i64}), three = zeros({3}, {c, i64});
+    const std::string both = text_of(describe(two), ", ", describe(three), ": ");
+    EXPECT_THAT(message_of<ShapeError>([&] {
+                  index_put(zeros({3, 3}, c), {two, three}, 1);
+                }),
+                StartsWith("index_put: indices " + both));
+    EXPECT_THAT(message_of<ShapeError>([&] {
+                  ravel_multi_index({two, three}, {3, 3});
+                }),
+                StartsWith("ravel_multi_index: ids " + both));
+  }
+}
+
+TEST(Gather, TakesAnAxisAlone) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const Tensor x = array({{1, 2}, {3, 4}}, c), ids = array({{1}, {0}}, c);
+    EXPECT_THAT(values(take_along_axis(x, ids, 1)), ElementsAre(2, 3));
+    EXPECT_THAT(values(put_along_axis(x, ids, 9, 1)), ElementsAre(1, 9, 9, 4));
+    EXPECT_THAT(values(compress(array({0, 1}, c), x, 1)), ElementsAre(9, 4));
+  }
+}
+
+TEST(Gather, RefusesMixedContexts) {
+  const std::vector<Context> all = distinct_contexts();
+  const Tensor x = ones({2, 2}, all[0]), other = ones({2}, all[1]);
+  const std::string begin =
+      text_of(": operands live on different contexts: data ", describe(x), ", ");
+  EXPECT_THAT(message_of<ContextMismatch>([&] { compress(other, x); }),
+              StartsWith("compress" + begin + "condition "));
+  EXPECT_THAT(message_of<ContextMismatch>([&] { sequence_mask(x, other); }),
+              StartsWith("sequence_mask" + begin + "sequence_length "));
+}
+
 TEST(Argwhere, GivesOneRowForEachOne) {
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
@@ -335,21 +372,19 @@ TEST(SequenceMask, ReplacesWhatLiesBehindEachSequence) {
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
     const Tensor x = ones({3, 2, 2}, c), lengths = array({1.9f, 7.f}, c);
-    EXPECT_THAT(values(sequence_mask(x, lengths, {.use_sequence_length = true, .value = -1})),
+    EXPECT_THAT(values(sequence_mask(x, lengths, {.value = -1})),
                 ElementsAre(1, 1, 1, 1, -1, -1, 1, 1, -1, -1, 1, 1));
     const Tensor y = ones({2, 3}, {c, i32});
-    EXPECT_THAT(
-        values(sequence_mask(y, array({2, -1}, c), {.use_sequence_length = true, .axis = 1})),
-        ElementsAre(1, 1, 0, 0, 0, 0));
-    EXPECT_THAT(values(sequence_mask(y, array({2, 0}, c))), testing::Each(1));
+    EXPECT_THAT(values(sequence_mask(y, array({2, -1}, c), {.axis = 1})),
+                ElementsAre(1, 1, 0, 0, 0, 0));
+    EXPECT_THAT(values(sequence_mask(y)), testing::Each(1));
     check_gradients(
         [&](const Tensors& t) -> Tensors {
-          return {sequence_mask(t[0], array({0, 2}, c), {.use_sequence_length = true})};
+          return {sequence_mask(t[0], array({0, 2}, c))};
         },
         {sample_values(c, f64, {3, 2})});
   }
-  EXPECT_THROW(sequence_mask(ones({3, 2}), ones({3}), {.use_sequence_length = true}), ShapeError);
-  EXPECT_THROW(sequence_mask(ones({3, 2}), {}, {.use_sequence_length = true}), EmptyTensor);
+  EXPECT_THROW(sequence_mask(ones({3, 2}), ones({3})), ShapeError);
   EXPECT_THROW(sequence_mask(ones({3, 2}), ones({2}), {.axis = 2}), ValueError);
 }
 

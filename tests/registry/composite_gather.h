@@ -60,8 +60,7 @@ inline std::vector<Composite> gather_composites() {
       {"sequence_mask",
        {{2, 3}},
        [](const Tensors& x, O o) -> Tensors {
-         return {sequence_mask(x[0], array({1, 0, 2}, *o.context),
-                               {.use_sequence_length = true, .value = 1})};
+         return {sequence_mask(x[0], array({1, 0, 2}, *o.context), {.value = 1})};
        },
        [](const Hosts& x) -> Hosts {
          return {host(x[0].shape, [&](const Indices& i) {

@@ -82,9 +82,7 @@ inline NamedCalls named_order() {
       {"sequence_mask",
        {m, {{3}, i64}},
        {{"use_sequence_length", true}, {"value", -1}},
-       [](T x, C) {
-         return sequence_mask(x[0], x[1], {.use_sequence_length = true, .value = -1});
-       }},
+       [](T x, C) { return sequence_mask(x[0], x[1], {.value = -1}); }},
       {"unravel_index",
        {{{4}, i64}},
        {{"shape", {2, 3}}},
