@@ -10,6 +10,7 @@
 // Names and rules are NumPy's; cummax, cummin and logcumsumexp follow PyTorch.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <utility>
 
@@ -19,9 +20,12 @@
 namespace locus {
 
 struct ScanOptions {
-  std::optional<int> axis = std::nullopt;  // none: the flattened tensor
+  std::optional<int64_t> axis = std::nullopt;  // none: the flattened tensor
   // If defined, the result is written into `out`, as in reductions (reduce.h).
   Tensor out = {};
+};
+struct CumExtremeOptions {
+  std::optional<int64_t> axis = std::nullopt;
 };
 
 // Sums and products of integers and bool are i64 and wrap.
@@ -34,10 +38,10 @@ Tensor logcumsumexp(const Tensor& x, const ScanOptions& = {}, Caller = Caller::h
 
 // The largest element so far, and its position along the axis, i64: of equal elements the last. The
 // gradient goes to that element.
-std::pair<Tensor, Tensor> cummax(const Tensor& x, std::optional<int> axis = std::nullopt,
+std::pair<Tensor, Tensor> cummax(const Tensor& x, const CumExtremeOptions& = {},
                                  Caller = Caller::here());
 // The smallest element so far, and its position.
-std::pair<Tensor, Tensor> cummin(const Tensor& x, std::optional<int> axis = std::nullopt,
+std::pair<Tensor, Tensor> cummin(const Tensor& x, const CumExtremeOptions& = {},
                                  Caller = Caller::here());
 
 // Along one axis: cumsum(x, 1) is cumsum(x, {.axis = 1}).
@@ -49,6 +53,14 @@ inline Tensor cumprod(const Tensor& x, Integer auto axis, Caller from = Caller::
 }
 inline Tensor logcumsumexp(const Tensor& x, Integer auto axis, Caller from = Caller::here()) {
   return logcumsumexp(x, {.axis = axis}, from);
+}
+inline std::pair<Tensor, Tensor> cummax(const Tensor& x, Integer auto axis,
+                                        Caller from = Caller::here()) {
+  return cummax(x, {.axis = axis}, from);
+}
+inline std::pair<Tensor, Tensor> cummin(const Tensor& x, Integer auto axis,
+                                        Caller from = Caller::here()) {
+  return cummin(x, {.axis = axis}, from);
 }
 
 }  // namespace locus

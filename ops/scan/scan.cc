@@ -161,7 +161,7 @@ auto define_scan(std::vector<std::string> operands) {
 }
 
 // The operand, flattened if there is no axis, and its axis.
-std::pair<Tensor, int> along(const char* op, const Tensor& x, std::optional<int> axis) {
+std::pair<Tensor, int> along(const char* op, const Tensor& x, std::optional<int64_t> axis) {
   detail::expect_tensor(op, x);
   if (!axis) return {x.ndim() == 1 ? x : reshape(x, {-1}), 0};
   return {x, detail::axis_of(x, *axis, op)};
@@ -182,11 +182,11 @@ Tensor scan_of(const Tensor& data, const ScanOptions& o, Caller from) try {
 } catch (const Error&) {
   rethrow_at(from);
 }
-std::pair<Tensor, Tensor> extremes_of(const char* name, const Tensor& data, std::optional<int> to,
-                                      bool smallest, Caller from) try {
+std::pair<Tensor, Tensor> extremes_of(const char* name, const Tensor& data,
+                                      const CumExtremeOptions& o, bool smallest, Caller from) try {
   const UserLine user_line(from);
   static const OpRef<ExtremeAttrs> op(scan::CumExtreme::name);
-  const auto [x, axis] = along(name, data, to);
+  const auto [x, axis] = along(name, data, o.axis);
   const Ref in[] = {x};
   const Tensors both = invoke_all(op, in, ExtremeAttrs{axis, smallest});
   return {both[0], both[1]};
@@ -205,11 +205,11 @@ Tensor cumprod(const Tensor& x, const ScanOptions& o, Caller from) {
 Tensor logcumsumexp(const Tensor& x, const ScanOptions& o, Caller from) {
   return scan_of<scan::LogCumSumExp>(x, o, from);
 }
-std::pair<Tensor, Tensor> cummax(const Tensor& x, std::optional<int> axis, Caller from) {
-  return extremes_of("cummax", x, axis, false, from);
+std::pair<Tensor, Tensor> cummax(const Tensor& x, const CumExtremeOptions& o, Caller from) {
+  return extremes_of("cummax", x, o, false, from);
 }
-std::pair<Tensor, Tensor> cummin(const Tensor& x, std::optional<int> axis, Caller from) {
-  return extremes_of("cummin", x, axis, true, from);
+std::pair<Tensor, Tensor> cummin(const Tensor& x, const CumExtremeOptions& o, Caller from) {
+  return extremes_of("cummin", x, o, true, from);
 }
 
 void register_scan() {

@@ -12,14 +12,14 @@ void register_scan_names() {
   for (const auto& [name, function] : kAll)
     ops::define(text_of(name, "(data, axis: int = none, out: tensor = none)"),
                 [f = function](const ops::Arguments& a) {
-                  return f(a.tensor(0), {.axis = a["axis"].optional(), .out = a["out"]},
+                  return f(a.tensor(0), {.axis = a["axis"].optional<int64_t>(), .out = a["out"]},
                            Caller::here());
                 });
   ops::define("cummax(data, axis: int = none) -> 2", [](const ops::Arguments& a) {
-    return cummax(a.tensor(0), a["axis"].optional());
+    return cummax(a.tensor(0), {.axis = a["axis"].optional<int64_t>()});
   }).made_of({"cum_extreme", "reshape"});
   ops::define("cummin(data, axis: int = none) -> 2", [](const ops::Arguments& a) {
-    return cummin(a.tensor(0), a["axis"].optional());
+    return cummin(a.tensor(0), {.axis = a["axis"].optional<int64_t>()});
   }).made_of({"cum_extreme", "reshape"});
 }
 

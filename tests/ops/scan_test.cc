@@ -104,6 +104,10 @@ TEST(Scan, ExtremesHaveTheLastPositionAndKeepNaN) {
     const auto [least, where] = cummin(array({2, 5, 1, 1}, {c, i32}));
     EXPECT_EQ(least.dtype(), i32);
     EXPECT_EQ(numbers(where), (std::vector<int64_t>{0, 0, 2, 3}));
+    const Tensor m = array({{1, 5}, {4, 2}}, {c, i32});
+    EXPECT_EQ(numbers(cummax(m, {.axis = 1}).first), (std::vector<int64_t>{1, 5, 4, 4}));
+    EXPECT_EQ(numbers(cummin(m, {.axis = 0}).second), (std::vector<int64_t>{0, 0, 0, 1}));
+    EXPECT_EQ(numbers(cummin(m).first), (std::vector<int64_t>{1, 1, 1, 1}));
     const auto [lowest, place] = cummax(full({600}, -kInfinity, {c, f32}));
     EXPECT_EQ(place[599].item<int64_t>(), 599);
     EXPECT_EQ(lowest[599].item<float>(), -kInfinity);
