@@ -24,6 +24,10 @@ struct SplitOptions {
   int axis = 1;               // MXNet's default
   bool squeeze_axis = false;  // true: if pieces have length 1, drop the axis
 };
+struct ArraySplitOptions {
+  int64_t axis = 0;  // NumPy's default
+  bool squeeze_axis = false;
+};
 
 // Joins along an axis. Other lengths are equal.
 Tensor concat(const Tensors& data, const ConcatOptions& options = {}, Caller = Caller::here());
@@ -40,9 +44,8 @@ Tensors split(const Tensor& x, std::span<const int64_t> positions, const SplitOp
               Caller = Caller::here());
 Tensors split(const Tensor& x, std::initializer_list<int64_t> positions,
               const SplitOptions& options = {}, Caller = Caller::here());
-// `sections` views, of which the first n mod sections are one element longer than the others. The
-// axis is that of `options`, by default 1; NumPy's default is 0.
-Tensors array_split(const Tensor& x, int64_t sections, const SplitOptions& options = {},
+// `sections` views, of which the first n mod sections are one element longer than the others.
+Tensors array_split(const Tensor& x, int64_t sections, const ArraySplitOptions& options = {},
                     Caller = Caller::here());
 
 // Repeats x reps[i] times along axis i. The shorter of shape and reps gets leading ones (NumPy).

@@ -46,7 +46,7 @@ void register_join_names() {
       split_by_name)
       .made_of({"slice", "reshape"});
   ops::define(
-      "array_split(data, num_outputs: int, axis: int = 1, squeeze_axis: bool = false) -> tensors",
+      "array_split(data, num_outputs: int, axis: int = 0, squeeze_axis: bool = false) -> tensors",
       [](const ops::Arguments& a) {
         return array_split(a.tensor(0), a["num_outputs"],
                            {.axis = a["axis"], .squeeze_axis = a["squeeze_axis"]});

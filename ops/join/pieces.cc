@@ -118,7 +118,7 @@ Tensors split(const Tensor& x, std::initializer_list<int64_t> positions,
   return split(x, std::span<const int64_t>(positions.begin(), positions.size()), options, from);
 }
 
-Tensors array_split(const Tensor& x, int64_t sections, const SplitOptions& options,
+Tensors array_split(const Tensor& x, int64_t sections, const ArraySplitOptions& options,
                     Caller from) try {
   const UserLine user_line(from);
   detail::expect_tensor("array_split", x);

@@ -151,6 +151,11 @@ TEST(Meshgrid, RunsAlongAxesInBothOrders) {
     EXPECT_FALSE(meshgrid({x})[0].shares_memory_with(x));
   }
   EXPECT_TRUE(meshgrid({}).empty());
+  const std::vector<Context> all = distinct_contexts();
+  EXPECT_THAT(message_of<ContextMismatch>([&] {
+                meshgrid({ones({2}, all[0]), ones({3}, all[1])});
+              }),
+              HasSubstr("; move one first: xs[1].as_in_context("));
   EXPECT_THROW(meshgrid(Tensors(9, zeros({1}))), ShapeError);
 }
 
@@ -193,9 +198,12 @@ TEST(Pieces, PositionsAreEndsOfSlices) {
     EXPECT_THAT(values(parts[3]), ElementsAre(5));
     EXPECT_EQ(parts[4].shape(), Shape{0});
     EXPECT_TRUE(parts[2].shares_memory_with(x));
-    EXPECT_EQ(array_split(x, 4, {.axis = 0})[1].shape(), Shape{2});
-    EXPECT_EQ(array_split(x, 4, {.axis = 0})[2].shape(), Shape{1});
+    EXPECT_EQ(array_split(x, 4)[1].shape(), Shape{2});
+    EXPECT_EQ(array_split(x, 4)[2].shape(), Shape{1});
   }
+  const Tensor m = zeros({3, 5});
+  EXPECT_EQ(array_split(m, 2)[1].shape(), (Shape{1, 5}));
+  EXPECT_EQ(array_split(m, 2, {.axis = 1})[1].shape(), (Shape{3, 2}));
   EXPECT_THROW(array_split(zeros({2, 2}), 0), ShapeError);
   EXPECT_THROW(split(zeros({2, 3}), {1}, {.squeeze_axis = true}), ShapeError);
 }

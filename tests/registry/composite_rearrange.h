@@ -41,7 +41,7 @@ inline std::vector<Composite> rearrange_composites() {
        true},
       {"array_split",
        {{2, 5}},
-       [](const Tensors& x, O) { return array_split(x[0], 3); },
+       [](const Tensors& x, O) { return array_split(x[0], 3, {.axis = 1}); },
        [](const Hosts& x) {
          Hosts parts;
          for (int64_t k = 0; k < 3; ++k)
