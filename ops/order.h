@@ -91,6 +91,23 @@ inline Tensor sort(const Tensor& x, Integer auto axis, Caller from = Caller::her
 inline Tensor argsort(const Tensor& x, Integer auto axis, Caller from = Caller::here()) {
   return argsort(x, {.axis = axis}, from);
 }
+inline Tensor lexsort(const Tensors& keys, Integer auto axis, Caller from = Caller::here()) {
+  return lexsort(keys, {.axis = static_cast<int64_t>(axis)}, from);
+}
+inline Tensor lexsort(const Tensor& keys, Integer auto axis, Caller from = Caller::here()) {
+  return lexsort(keys, {.axis = static_cast<int64_t>(axis)}, from);
+}
+inline Topk topk(const Tensor& x, int64_t k, Integer auto axis, Caller from = Caller::here()) {
+  return topk(x, k, {.axis = axis}, from);
+}
+inline Tensor partition(const Tensor& x, const Kth& kth, Integer auto axis,
+                        Caller from = Caller::here()) {
+  return partition(x, kth, {.axis = axis}, from);
+}
+inline Tensor argpartition(const Tensor& x, const Kth& kth, Integer auto axis,
+                           Caller from = Caller::here()) {
+  return argpartition(x, kth, {.axis = axis}, from);
+}
 
 namespace detail {
 // The elements at rising positions of the sorted rows, along the axis, which is not negative.

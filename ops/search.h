@@ -58,6 +58,11 @@ struct Unique {
 // sorted is not checked.
 Tensor searchsorted(const Tensor& bins, const Operand& x, const SearchOptions& options = {},
                     Caller = Caller::here());
+// searchsorted(bins, x, Side::right), as in NumPy.
+inline Tensor searchsorted(const Tensor& bins, const Operand& x, Side side,
+                           Caller from = Caller::here()) {
+  return searchsorted(bins, x, {.side = side}, from);
+}
 // The bin of each x, i64: the i with bins[i - 1] <= x < bins[i], or, if the bins decrease, with
 // bins[i - 1] > x >= bins[i]. With `right`, `<` and `<=` change places, as do `>` and `>=`. If bins
 // neither increase nor decrease, digitize throws ValueError; the host waits for this check.

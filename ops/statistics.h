@@ -125,6 +125,53 @@ Tensor quantile(const Tensor& x, const Quantiles& q, const QuantileOptions& = {}
 Tensor percentile(const Tensor& x, const Quantiles& q, const QuantileOptions& = {},
                   Caller = Caller::here());
 
+// Over one axis: median(x, 1) is median(x, {.axis = 1}).
+inline Tensor nansum(const Tensor& x, Integer auto axis, Caller from = Caller::here()) {
+  return nansum(x, {.axis = axis}, from);
+}
+inline Tensor nanmean(const Tensor& x, Integer auto axis, Caller from = Caller::here()) {
+  return nanmean(x, {.axis = axis}, from);
+}
+inline Tensor nanprod(const Tensor& x, Integer auto axis, Caller from = Caller::here()) {
+  return nanprod(x, {.axis = axis}, from);
+}
+inline Tensor nanmax(const Tensor& x, Integer auto axis, Caller from = Caller::here()) {
+  return nanmax(x, {.axis = axis}, from);
+}
+inline Tensor nanmin(const Tensor& x, Integer auto axis, Caller from = Caller::here()) {
+  return nanmin(x, {.axis = axis}, from);
+}
+inline Tensor nanvar(const Tensor& x, Integer auto axis, Caller from = Caller::here()) {
+  return nanvar(x, {.axis = axis}, from);
+}
+inline Tensor nanstd(const Tensor& x, Integer auto axis, Caller from = Caller::here()) {
+  return nanstd(x, {.axis = axis}, from);
+}
+inline Tensor count_nonzero(const Tensor& x, Integer auto axis, Caller from = Caller::here()) {
+  return count_nonzero(x, {.axis = axis}, from);
+}
+inline Tensor ptp(const Tensor& x, Integer auto axis, Caller from = Caller::here()) {
+  return ptp(x, {.axis = axis}, from);
+}
+inline Tensor average(const Tensor& x, Integer auto axis, Caller from = Caller::here()) {
+  return average(x, {.axis = axis}, from);
+}
+inline Tensor median(const Tensor& x, Integer auto axis, Caller from = Caller::here()) {
+  return median(x, {.axis = axis}, from);
+}
+inline Tensor quantile(const Tensor& x, const Quantiles& q, Integer auto axis,
+                Caller from = Caller::here()) {
+  return quantile(x, q, {.axis = axis}, from);
+}
+inline Tensor percentile(const Tensor& x, const Quantiles& q, Integer auto axis,
+                Caller from = Caller::here()) {
+  return percentile(x, q, {.axis = axis}, from);
+}
+// diff(x, 2) is diff(x, {.n = 2}).
+inline Tensor diff(const Tensor& x, Integer auto n, Caller from = Caller::here()) {
+  return diff(x, {.n = static_cast<int64_t>(n)}, from);
+}
+
 // --- Details ---
 //
 // - f32, f16 and bf16 interpolate in f64 and round once. NumPy rounds q to x's dtype, which may

@@ -68,6 +68,18 @@ TEST(Order, SortsAlongAnyAxis) {
   }
 }
 
+TEST(Order, TakesAnAxisAlone) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const Tensor x = array({{3, 1, 2}, {0, 5, 4}}, c);
+    EXPECT_THAT(values(topk(x, 1, 0).values), ElementsAre(3, 5, 4));
+    EXPECT_THAT(values(topk(x, 2, 1).indices), ElementsAre(0, 2, 1, 2));
+    EXPECT_THAT(values(partition(x, 0, 0)), ElementsAre(0, 1, 2, 3, 5, 4));
+    EXPECT_THAT(values(argpartition(x, {0, 1}, -1)), ElementsAre(1, 2, 0, 0, 2, 1));
+    EXPECT_THAT(values(lexsort({x, x}, 0)), ElementsAre(1, 0, 0, 0, 1, 1));
+  }
+}
+
 TEST(Order, IsStableWithNaNLast) {
   for (Context c : contexts())
     for (DType d : {f32, f64, f16, bf16}) {

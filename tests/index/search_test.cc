@@ -35,6 +35,7 @@ TEST(Searchsorted, FindsBothSidesOfEqualElements) {
     EXPECT_EQ(numbers(searchsorted(bins, x)), (Numbers{0, 0, 1, 4, 4, 5}));
     EXPECT_EQ(searchsorted(bins, x).shape(), x.shape());
     EXPECT_EQ(numbers(searchsorted(bins, x, {.side = Side::right})), (Numbers{0, 1, 4, 4, 5, 5}));
+    EXPECT_EQ(numbers(searchsorted(bins, x, Side::right)), (Numbers{0, 1, 4, 4, 5, 5}));
     EXPECT_EQ(searchsorted(bins, 2.5).item<int64_t>(), 4);
     EXPECT_EQ(numbers(searchsorted(zeros({0}, {c}), x)), Numbers(6, 0));
   }

@@ -2,11 +2,17 @@
 #include <locus/nn/data.h>
 #include <locus/ops/collective.h>
 #include <locus/ops/create.h>
+#include <locus/ops/gather.h>
 #include <locus/ops/index.h>
 #include <locus/ops/join.h>
+#include <locus/ops/named.h>
 #include <locus/ops/norm.h>
+#include <locus/ops/order.h>
+#include <locus/ops/rearrange.h>
 #include <locus/ops/reduce.h>
+#include <locus/ops/scan.h>
 #include <locus/ops/softmax.h>
+#include <locus/ops/statistics.h>
 #include <locus/ops/view.h>
 #include "tests/support/contexts.h"
 
@@ -47,6 +53,39 @@ TEST(Axis, OutOfRangeNamesTheOperandAndTheRange) {
       message_of<ShapeError>([] { softmax(ones({})); }),
       HasSubstr("axis -1 is out of bounds for a tensor of 0 axes, cpu(0) () f32; expected a "
                 "tensor with axes"));
+}
+
+// 2^32 and 2^32 - 1 have the 32 lowest bits of 0 and -1.
+TEST(Axis, OfMoreThan32BitsIsOutOfRange) {
+  for (const Context c : contexts())
+    for (const int64_t axis : {int64_t{1} << 32, (int64_t{1} << 32) - 1}) {
+      const Tensor x = ones({2, 3}, c), row = ones({2}, {c, i64}), ids = zeros({2, 3}, {c, i64});
+      const auto refuses = [&](const auto& f) {
+        EXPECT_THAT(message_of<ShapeError>(f), HasSubstr(text_of(": axis ", axis, " is out of")));
+      };
+      refuses([&] { cumsum(x, axis); });
+      refuses([&] { cumprod(x, {.axis = axis}); });
+      refuses([&] { logcumsumexp(x, axis); });
+      refuses([&] { cummax(x, axis); });
+      refuses([&] { cummin(x, {.axis = axis}); });
+      refuses([&] { take_along_axis(x, ids, axis); });
+      refuses([&] { put_along_axis(x, ids, 1, {.axis = axis}); });
+      refuses([&] { index_add(x, axis, row, x); });
+      refuses([&] { compress(row, x, {.axis = axis}); });
+      refuses([&] { roll(x, 1, axis); });
+      refuses([&] { topk(x, 1, axis); });
+      refuses([&] { median(x, axis); });
+      refuses([&] { diff(x, {.axis = axis}); });
+      refuses([&] { array_split(x, 2, {.axis = axis}); });
+      refuses([&] { invoke("cumsum", {x}, {{"axis", axis}}); });
+      refuses([&] { invoke("cummax", {x}, {{"axis", axis}}); });
+      refuses([&] { invoke("take_along_axis", {x, ids}, {{"axis", axis}}); });
+      refuses([&] { invoke("put_along_axis", {x, ids, 1}, {{"axis", axis}}); });
+      refuses([&] { invoke("index_add", {x, row, x}, {{"axis", axis}}); });
+      refuses([&] { invoke("compress", {row, x}, {{"axis", axis}}); });
+      refuses([&] { invoke("array_split", {x}, {{"num_outputs", 2}, {"axis", axis}}); });
+      EXPECT_THROW(sequence_mask(x, ones({3}, c), {.axis = axis}), ValueError);
+    }
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <locus/ops/elementwise.h>
 #include <locus/ops/random.h>
 #include <locus/ops/statistics.h>
+#include <locus/ops/unary.h>
 #include <locus/ops/view.h>
 #include "tests/support/contexts.h"
 
@@ -22,6 +23,7 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 using Numbers = std::vector<double>;
 using Integers = std::vector<int64_t>;
+using testing::AllOf, testing::HasSubstr, testing::StartsWith;
 
 TEST(Statistics, LeaveNaNOut) {
   for (Context c : contexts()) {
@@ -189,6 +191,45 @@ TEST(Statistics, WriteIntoAResultThatFits) {
     EXPECT_EQ(values(wrong), (Numbers{7, 7, 7}));
     EXPECT_EQ(values(whole), (Numbers{7, 7}));
   }
+}
+
+TEST(Statistics, TakeAnAxisAlone) {
+  for (Context c : contexts()) {
+    const Tensor x = array({{1.0, kNan, 5.0}, {0.0, 2.0, 4.0}}, c), y = where(isnan(x), 9, x);
+    EXPECT_EQ(values(nansum(x, 1)), (Numbers{6, 6}));
+    EXPECT_EQ(values(nanmean(x, 1)), (Numbers{3, 2}));
+    EXPECT_EQ(values(nanprod(x, 0)), (Numbers{0, 2, 20}));
+    EXPECT_EQ(values(nanmax(x, -1)), (Numbers{5, 4}));
+    EXPECT_EQ(values(nanmin(x, 0)), (Numbers{0, 2, 4}));
+    EXPECT_EQ(values(nanvar(x, 0)), (Numbers{.25, 0, .25}));
+    EXPECT_EQ(values(nanstd(x, 0)), (Numbers{.5, 0, .5}));
+    EXPECT_EQ(values(count_nonzero(x, 1)), (Numbers{3, 2}));
+    EXPECT_EQ(values(ptp(y, 1)), (Numbers{8, 4}));
+    EXPECT_EQ(values(average(y, 0)), (Numbers{.5, 5.5, 4.5}));
+    EXPECT_EQ(values(median(y, 1)), (Numbers{5, 2}));
+    EXPECT_EQ(values(quantile(y, .5, 0)), (Numbers{.5, 5.5, 4.5}));
+    EXPECT_EQ(values(percentile(y, {0, 100}, 1)), (Numbers{1, 0, 9, 4}));
+    EXPECT_EQ(values(diff(y, 2)), (Numbers{-12, 0}));
+  }
+}
+
+TEST(Statistics, DifferencesNameAnOperandThatDoesNotFit) {
+  for (Context c : contexts()) {
+    const Tensor x = ones({2, 3}, {c});
+    EXPECT_THAT(message_of<ShapeError>([&] {
+                  diff(x, {.prepend = ones({5, 1}, {c})});
+                }),
+                AllOf(StartsWith(text_of("diff: x ", describe(x), ", prepend ")),
+                      HasSubstr("1 except along axis 1")));
+    EXPECT_THAT(message_of<ShapeError>([&] { diff(x, {.append = ones({3}, {c})}); }),
+                StartsWith(text_of("diff: x ", describe(x), ", append ")));
+  }
+  const std::vector<Context> all = distinct_contexts();
+  const Tensor x = ones({2}, {all[0]}), other = ones({2}, {all[1]});
+  EXPECT_THAT(message_of<ContextMismatch>([&] { diff(x, {.append = other}); }),
+              StartsWith("diff: operands live on different contexts: x "));
+  EXPECT_THAT(message_of<ContextMismatch>([&] { average(x, {.weights = other}); }),
+              HasSubstr("; move one first: weights.as_in_context("));
 }
 
 TEST(Statistics, ErrorsNameTheFunction) {
