@@ -233,8 +233,10 @@ class Arguments {
   Arguments(const Function& function, const Inputs& inputs, std::vector<const Value*> values)
       : function_(function), inputs_(inputs), values_(std::move(values)) {}
 
-  Tensor tensor(size_t i) const;    // input i; undefined if it was left out
-  Operand operand(size_t i) const;  // input i, which may be a number
+  Tensor tensor(size_t i) const;  // input i; undefined if it was left out
+  // Input i, which may be a number; an undefined tensor if it was left out. Error if the signature
+  // has no input i.
+  Operand operand(size_t i) const;
   Tensors tensors() const;          // all inputs
   Argument operator[](std::string_view attribute) const;
   TensorOptions options() const;  // of the attributes `dtype` and `ctx`

@@ -214,6 +214,29 @@ TEST(NamedCall, ProgramsDefineFunctions) {
   EXPECT_THAT(message_of<Error>([] { ops::alias("exp", "log"); }), HasSubstr("already"));
 }
 
+TEST(NamedCall, AnOperandThatWasLeftOutIsAnEmptyTensor) {
+  ops::define("named_test_scale(x, by: operand = none)", [](const ops::Arguments& a) {
+    return a.tensor(0) * a.operand(1);
+  }).made_of({"multiply"});
+  ops::define("named_test_beyond(x)", [](const ops::Arguments& a) {
+    return a.tensor(0) * a.operand(1);
+  }).made_of({"multiply"});
+  const Tensor x = x23();
+  expect_same(invoke("named_test_scale", {x, 3}), x * 3);
+  EXPECT_THAT(error_of<EmptyTensor>("named_test_scale", {x}, {}), StartsWith("multiply: rhs is"));
+  EXPECT_THAT(error_of<Error>("named_test_beyond", {x}, {}),
+              StartsWith("named_test_beyond: the function reads input 1, which its signature"));
+}
+
+TEST(NamedCall, MasksSequencesIfAskedTo) {
+  const Tensor x = ones({2, 2}), lengths = array({1, 0});
+  expect_same(invoke("sequence_mask", {x, lengths}), x);
+  expect_same(invoke("sequence_mask", {x, lengths}, {{"use_sequence_length", true}}),
+              sequence_mask(x, lengths));
+  EXPECT_THAT(error_of<EmptyTensor>("sequence_mask", {x}, {{"use_sequence_length", true}}),
+              StartsWith("sequence_mask: sequence_length is"));
+}
+
 TEST(NamedCall, RefusesMalformedSignatures) {
   for (const char* signature :
        {"f", "f(", "(x)", "f(x y)", "f(x, x)", "f(a: int, x)", "f(a: whole)", "f(a: int = 1.5)",
