@@ -17,10 +17,11 @@ Tensor bitwise_xor(const Operand& x, const Operand& y);
 // All bits inverted; logical_not of bool.
 Tensor bitwise_not(const Tensor& x, Caller = Caller::here());
 inline Tensor invert(const Tensor& x, Caller from = Caller::here()) { return bitwise_not(x, from); }
-// x 2^y, wrapped. If the count y is negative, or not below the width of the dtype, the result is 0.
-// bool gives i8.
+// x 2^y, wrapped. If the count y is negative, or not below the dtype's number of bits, the result
+// is 0. bool gives i8.
 Tensor left_shift(const Operand& x, const Operand& y);
-// x / 2^y, rounded down. For such counts the result is 0, or -1 if x is negative.
+// x / 2^y, rounded down. If the count y is out of that range, the result is 0, or -1 if x is
+// negative.
 Tensor right_shift(const Operand& x, const Operand& y);
 
 inline Tensor operator&(const Operand& x, const Operand& y) { return bitwise_and(x, y); }

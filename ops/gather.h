@@ -1,12 +1,13 @@
-// Indexing by tensors of indices, and by masks whose ones are counted: take_along_axis, gather_nd,
-// index_put, compress and their kin.
+// Indexing by tensors of indices and by masks: take_along_axis, put_along_axis, gather_nd,
+// scatter_nd, index_add, index_put, argwhere, compress, sequence_mask.
 //
 //   const Tensor order = array({{2, 0, 1}});
 //   const Tensor sorted = take_along_axis(x, order, {.axis = 1});
 //
-// Index tensors are integers from -n to n - 1; floats are a DTypeError (take in ops/index.h cuts
-// them). Other indices are an IndexError, or are clipped or wrapped as options.mode says. If values
-// of one place add up, floats are summed in order, in f64, and rounded once. See Details.
+// Indices are integers from -n to n - 1 for an axis of length n. Floating indices are a DTypeError
+// (take in ops/index.h cuts floats). options.mode decides whether an index out of range is an
+// IndexError, is clipped or wraps. If several values are added to one element, floats are summed in
+// order, in f64, and rounded once. See Details.
 #pragma once
 
 #include <optional>
@@ -61,37 +62,39 @@ Tensor take_along_axis(const Tensor& x, const Tensor& indices, const AlongAxisOp
 Tensor put_along_axis(const Tensor& x, const Tensor& indices, const Operand& values,
                       const PutAlongAxisOptions& options = {}, Caller = Caller::here());
 
-// As in MXNet: indices (M, ...) holds M coordinates along the first axis, for the first M axes of
-// x. The result has shape indices.shape[1:] + x.shape[M:].
+// Indices of shape (M, ...) hold M coordinates along the first axis, for the first M axes of x, as
+// in MXNet. The result has shape indices.shape[1:] + x.shape[M:].
 Tensor gather_nd(const Tensor& x, const Tensor& indices, const GatherOptions& options = {},
                  Caller = Caller::here());
-// Zeros of a shape with `values` at the places that gather_nd reads. Values of repeated places add
-// up with `accumulate`, else the last one stays.
+// Zeros of the given shape, with `values` at the positions that gather_nd reads. With `accumulate`,
+// values of one position add up; otherwise the last value stays.
 Tensor scatter_nd(const Tensor& values, const Tensor& indices, const Shape& shape,
                   const ScatterOptions& options = {}, Caller = Caller::here());
 
-// x with alpha * source[i] added to entry index[i] of the axis. index (n,) or 0-d. source has x's
-// dtype and x's shape with length n along the axis. out: may be x, which is then written in place.
+// x with alpha * source[i] added to entry index[i] of the axis. The index has shape (n,) or (). The
+// source has x's dtype, and x's shape with length n along the axis. `out` may be x, which is then
+// written in place.
 Tensor index_add(const Tensor& x, int64_t axis, const Tensor& index, const Tensor& source,
                  const IndexAddOptions& options = {}, Caller = Caller::here());
 // x with x[indices[0], indices[1], ...] = values. The index tensors broadcast against each other.
-// An undefined one stands for a whole axis, and a mask for its positions (which waits). values
-// broadcast to the indexed elements and are cast to x's dtype. With `accumulate` they add up. out:
-// may be x.
+// An undefined index tensor selects a whole axis. A mask selects the positions where it is true;
+// the host waits for their number. The values broadcast to the selected elements and are cast to
+// x's dtype. With `accumulate`, values are added. `out` may be x.
 Tensor index_put(const Tensor& x, const Tensors& indices, const Operand& values,
                  const IndexPutOptions& options = {}, Caller = Caller::here());
 
-// The positions of the elements that are not 0, i64 (n, x.ndim()), in row-major order. Waits for n.
+// The positions of the elements that are not 0, i64 of shape (n, x.ndim()), in row-major order. The
+// host waits for n.
 Tensor argwhere(const Tensor& x, Caller = Caller::here());
-// The entries of x along an axis where the condition (one axis, any dtype) is not 0. A shorter
-// condition counts as false behind its end; a one past the axis is an IndexError. Waits for the
-// number of ones.
+// The entries of x along an axis where the condition (one axis, any dtype) is not 0. Entries past
+// the end of a shorter condition are left out. If the condition is not 0 past the end of the axis,
+// compress throws IndexError. The host waits for the number of entries.
 Tensor compress(const Tensor& condition, const Tensor& x, const CompressOptions& options = {},
                 Caller = Caller::here());
 
-// As in MXNet: x of shape (n, batch, ...), or (batch, n, ...) for axis 1, with `value` at positions
-// from sequence_length[b] on. sequence_length: (batch,), integers, or floats, cut toward zero;
-// beyond [0, n] it counts as the nearest end. Without a sequence_length: a copy of x.
+// x of shape (n, batch, ...), or (batch, n, ...) for axis 1, with `value` at all positions from
+// sequence_length[b] on, as in MXNet. sequence_length has shape (batch,). Floating lengths are cut
+// toward zero, and lengths are limited to [0, n]. Without a sequence_length: a copy of x.
 Tensor sequence_mask(const Tensor& x, const Tensor& sequence_length = {},
                      const SequenceMaskOptions& options = {}, Caller = Caller::here());
 
@@ -113,14 +116,14 @@ inline Tensor compress(const Tensor& condition, const Tensor& x, Integer auto ax
 
 // Indices out of range:
 //   - The CPU throws at the call, before it writes.
-//   - A GPU throws at the host's next wait. Elements that wrong indices read are 0. Values with
-//     wrong indices are not written.
+//   - A GPU throws at the host's next wait. Elements read by wrong indices are 0. Values with wrong
+//     indices are not written.
 //   - If no element is read or written, no index is checked.
 
-// Repeated places:
-//   - Without accumulation the last value in row-major order stays, on every context. The gradient
-//     of a value that another one replaced is 0.
-//   - Accumulation starts with x's element. Integers wrap, and bool_ is or. The bits are the same
-//     on every run and context, for any number of threads.
+// Repeated positions:
+//   - Without accumulation the last value in row-major order stays, on every context. Values that
+//     do not stay have gradient 0.
+//   - Accumulation starts with x's element. Integers wrap, and bool is combined by or. The bits are
+//     the same on every run and context, for any number of threads.
 
 }  // namespace locus

@@ -124,17 +124,18 @@ class Result {
 }  // namespace ops
 
 // Calls the function of this name. Before anything runs, throws:
-// - Error: there is no such function (the text names similar ones), or a wrong number of inputs.
-// - EmptyTensor: an undefined input. An optional one may be undefined or, at the end, left out.
+// - Error: there is no such function (the text names similar functions), or a wrong number of
+//   inputs.
+// - EmptyTensor: an undefined input. An optional input may be undefined or, at the end, left out.
 // - ValueError: an unknown or missing attribute, or a value of another type; an integer is a float,
 //   but neither a float nor a bool is an integer.
-// Other errors are those of the function.
+// Then the function may throw its own errors.
 ops::Result invoke(std::string_view name, const ops::Inputs& inputs,
                    const ops::Attributes& attributes = {}, Caller = Caller::here());
 
 namespace ops {
 
-// What a signature says of one attribute. If `fallback` is empty, the attribute is required.
+// An attribute of a signature. If `fallback` is empty, the attribute is required.
 struct AttributeInfo {
   std::string name, type, fallback;
 };
@@ -144,10 +145,10 @@ struct Info {
   std::string signature;
   std::vector<std::string> aliases;
   std::vector<AttributeInfo> attributes;
-  // The ops of the registry (core/op.h) that the function runs, first the one that reads the data.
-  // Casts and copies of strided data may come in addition. Empty: none, or not known.
+  // The ops of the registry (core/op.h) that the function runs, first the op that reads the data.
+  // Casts and copies of strided data may run in addition. Empty: none, or not known.
   std::vector<std::string> made_of;
-  // The types of devices with kernels, and their dtypes, of the first op. Functions may cast other
+  // For the first op: the types of devices with kernels, and their dtypes. Functions may cast other
   // dtypes to these.
   std::vector<std::pair<DeviceType, std::vector<DType>>> dtypes;
   int results = 1;          // -1: the attributes or inputs fix the number
@@ -237,7 +238,7 @@ class Arguments {
   // Input i, which may be a number; an undefined tensor if it was left out. Error if the signature
   // has no input i.
   Operand operand(size_t i) const;
-  Tensors tensors() const;          // all inputs
+  Tensors tensors() const;  // all inputs
   Argument operator[](std::string_view attribute) const;
   TensorOptions options() const;  // of the attributes `dtype` and `ctx`
 
@@ -247,15 +248,15 @@ class Arguments {
   const std::vector<const Value*> values_;
 };
 
-// How to go on behind define():
+// The result of define(). Its functions describe the new function further:
 //   ops::define("swish(data, beta: float)", ...).made_of({"silu", "multiply"});
 class Definition {
  public:
   explicit Definition(Function& function) : function_(function) {}
-  // The ops of the registry that the function runs, first the one that reads the data. Without it:
-  // the op of the same name.
+  // The ops of the registry that the function runs, first the op that reads the data. Default: the
+  // op of the same name.
   Definition& made_of(std::vector<std::string> ops);
-  // Why the function has no gradient or cannot be captured. Without it: the ops' reasons.
+  // Why the function has no gradient or cannot be captured. Default: the ops' reasons.
   Definition& no_gradient(std::string why);
   Definition& no_capture(std::string why);
 

@@ -6,13 +6,13 @@
 //   const Tensor all = sort(x, {.axis = std::nullopt});    // flattened
 //
 // Sorts are stable: equal elements keep their order, and -0 equals 0. NaN comes last, in descending
-// order, too. Indices are i64. All dtypes sort; bool is below true. Results are the same on every
-// context, except for the order among NaNs and their bits.
+// order, too. Indices are i64. All dtypes sort; false is below true. Results are the same on every
+// context, except for the order of several NaNs and their bits.
 //
 // Axes may be negative; std::nullopt sorts the flattened tensor, of shape (size,). A wrong axis is
 // a ShapeError. Except in sort without a gradient, an axis has fewer than 2^32 elements, else
 // ValueError. sort, topk and partition have gradients of any order: an element's gradient goes to
-// the place that the element came from.
+// the element of x that it is a copy of.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,7 @@ struct Topk {
   Tensor values, indices;
 };
 
-// Positions in sorted order: one, or several. Negative ones count from the end.
+// One position in sorted order, or several. Negative positions count from the end.
 class Kth {
  public:
   Kth(Integer auto k) : list_{std::in_range<int64_t>(+k) ? static_cast<int64_t>(k) : INT64_MAX} {}
@@ -63,21 +63,21 @@ class Kth {
 Tensor sort(const Tensor& x, const SortOptions& = {}, Caller = Caller::here());
 // The indices that sort x, in x's shape.
 Tensor argsort(const Tensor& x, const SortOptions& = {}, Caller = Caller::here());
-// The indices that sort by several keys of one shape: by the last key, then by the one before it,
-// and so on. A tensor (k, ...) holds k keys. Without a key lexsort throws ValueError, with keys of
-// different shapes ShapeError.
+// The indices that sort by several keys of one shape: first by the last key, elements that are
+// equal there by the key before, and so on. A tensor (k, ...) holds k keys. Without a key, lexsort
+// throws ValueError. If the keys' shapes differ, lexsort throws ShapeError.
 Tensor lexsort(const Tensors& keys, const LexsortOptions& = {}, Caller = Caller::here());
 Tensor lexsort(const Tensor& keys, const LexsortOptions& = {}, Caller = Caller::here());
 
-// The k largest (or smallest) elements along the axis and their indices, in sorted order. Of equal
-// elements the one of lower index comes first. NaN counts as neither large nor small: it comes
-// last. Unless k is between 0 and the axis's length, topk throws ValueError.
+// The k largest (or smallest) elements along the axis and their indices, in sorted order. Equal
+// elements keep their order. NaN comes last, both for the largest and for the smallest. If k is
+// negative or larger than the length of the axis, topk throws ValueError.
 Topk topk(const Tensor& x, int64_t k, const TopkOptions& = {}, Caller = Caller::here());
 
-// x with the kth element at its place in sorted order. Elements below it come first, then those
-// that equal it, then those above it, each of the three in x's order. With several positions, the
-// parts between them are in x's order; with more than 16, the result is sorted. A position outside
-// the axis, or no position, is a ValueError.
+// x with the kth element at its position in sorted order. Smaller elements come first, then equal
+// elements, then larger elements; each of the three parts keeps x's order. With several positions,
+// each part between two positions keeps x's order. With more than 16 positions, the result is
+// sorted. A position outside the axis, or no position, is a ValueError.
 Tensor partition(const Tensor& x, const Kth& kth, const PartitionOptions& = {},
                  Caller = Caller::here());
 // The indices that partition x.

@@ -7,9 +7,9 @@
 // The same seed and the same calls give the same bits on every context, for any instruction set and
 // number of threads. random::seed() is in core/generator.h. There are no gradients.
 //
-// Without options the context is current_context() and the dtype f32; randint's is i32 (MXNet),
-// that of permutation, poisson, binomial, multinomial and choice i64 (NumPy). Invalid bounds and
-// parameters are a ValueError, unsupported dtypes a DTypeError.
+// The default context is current_context(). The default dtype is i32 for randint (MXNet), i64 for
+// permutation, poisson, binomial, multinomial and choice (NumPy), and f32 for other functions.
+// Invalid bounds and parameters are a ValueError, unsupported dtypes a DTypeError.
 #pragma once
 
 #include <locus/core/generator.h>
@@ -21,15 +21,18 @@ namespace locus::random {
 
 // Floating numbers in [low, high), never high. They are multiples of 2^-24 (f32), 2^-53 (f64),
 // 2^-11 (f16) or 2^-8 (bf16) of the interval, rounded to a number of the dtype inside the interval.
-// If low == high, all are low. If the dtype has no number there: ValueError.
+// If low == high, all numbers are low. If the dtype has no number in the interval, uniform throws
+// ValueError.
 Tensor uniform(double low, double high, const Shape& shape, TensorOptions options = {},
                Caller = Caller::here());
 // Normal numbers of floating dtypes, mean `loc`, standard deviation `scale`: Box and Muller's
-// transform in f64. Numbers outside the dtype's range are a ValueError.
+// transform in f64. If the dtype cannot hold loc or scale, normal throws ValueError. Numbers drawn
+// beyond the dtype's range are infinite.
 Tensor normal(double loc, double scale, const Shape& shape, TensorOptions options = {},
               Caller = Caller::here());
-// Normal numbers in [lower, upper]. `mean` and `std` are those before truncation. The bounds may be
-// infinite. If std == 0, all are the mean, which must lie between the bounds.
+// Normal numbers in [lower, upper], of mean `mean` and standard deviation `std` before truncation.
+// The bounds may be infinite. If std == 0, all numbers are the mean. If std == 0 and the mean lies
+// outside the bounds, truncated_normal throws ValueError.
 Tensor truncated_normal(double lower, double upper, double mean, double std, const Shape& shape,
                         TensorOptions options = {}, Caller = Caller::here());
 // Density exp(-|x - loc| / scale) / (2 scale).
@@ -46,18 +49,18 @@ Tensor bernoulli(double prob, const Shape& shape, TensorOptions options = {},
 Tensor binomial(int64_t n, double p, const Shape& size, TensorOptions options = {},
                 Caller = Caller::here());
 
-// Parameters of the next four functions are numbers, or tensors that broadcast against `size`. The
-// forms without `size` take the shape that the parameters broadcast to. Tensors fix the context;
-// the dtype of floating ones is the default dtype. Parameters are read in f64. A bad element throws
-// ValueError as an index out of range does (index.h). Numbers above the dtype's range become
-// infinite, or the largest integer.
+// Parameters of the next four functions are numbers, or tensors that broadcast to `size`. Without
+// `size`, the result has the shape that the parameters broadcast to. Tensors fix the context, and
+// the dtype of floating tensors is the default dtype. Parameters are read in f64. A bad element is
+// a ValueError: on the CPU a bad element throws at the call, on a GPU at the next wait. Drawn
+// numbers above the dtype's range become infinite, or the largest integer.
 
 // Density exp(-x / scale) / scale. scale >= 0.
 Tensor exponential(const Operand& scale, const Shape& size, TensorOptions options = {},
                    Caller = Caller::here());
 Tensor exponential(const Operand& scale, TensorOptions options = {}, Caller = Caller::here());
-// Density proportional to x^(shape - 1) exp(-x / scale). shape >= 0, scale >= 0. For shape 0, all
-// are 0.
+// Density proportional to x^(shape - 1) exp(-x / scale). shape >= 0, scale >= 0. If the shape is 0,
+// all numbers are 0.
 Tensor gamma(const Operand& shape, const Operand& scale, const Shape& size,
              TensorOptions options = {}, Caller = Caller::here());
 Tensor gamma(const Operand& shape, const Operand& scale, TensorOptions options = {},
@@ -73,16 +76,16 @@ Tensor poisson(const Operand& lam, const Shape& size, TensorOptions options = {}
 Tensor poisson(const Operand& lam, TensorOptions options = {}, Caller = Caller::here());
 
 // How often n draws give each of k categories with probabilities `pvals`: shape size + (k,), each
-// row sums to n. As in NumPy, the last category takes what the other probabilities leave. The
-// probabilities are copied from the host.
+// row sums to n. As in NumPy, the last category has the rest of the probability. The probabilities
+// are copied from the host.
 Tensor multinomial(int64_t n, const std::vector<double>& pvals, const Shape& size = {},
                    TensorOptions options = {}, Caller = Caller::here());
 
 struct ChoiceOptions {
   bool replace = true;         // whether an entry may be drawn twice
-  std::vector<double> p = {};  // one probability an entry; empty: all equal
+  std::vector<double> p = {};  // a probability for each entry; empty: equal probabilities
 };
-// Positions 0 ... n-1, drawn at random. Dtypes: i64 or i32. Without replacement the order is
+// Positions 0 ... n-1, drawn at random. Dtypes: i64 or i32. Without replacement, the order is
 // random, too, and the host draws. Probabilities are copied from the host.
 Tensor choice(int64_t n, const Shape& size, const ChoiceOptions& how = {},
               TensorOptions options = {}, Caller = Caller::here());
@@ -90,18 +93,18 @@ Tensor choice(int64_t n, const Shape& size, const ChoiceOptions& how = {},
 Tensor choice(const Tensor& x, const Shape& size, const ChoiceOptions& how = {},
               Caller = Caller::here());
 
-// 0 ... n-1 in random order. If the dtype does not hold all of them (f16: n > 2049), permutation
-// throws DTypeError. The host draws and sends them to the context.
+// The integers 0 ... n-1 in random order. If the dtype does not hold all integers (f16: n > 2049),
+// permutation throws DTypeError. The host draws the integers and copies them to the context.
 Tensor permutation(int64_t n, TensorOptions options = {}, Caller = Caller::here());
 // A copy of x with the entries along axis 0 in random order.
 Tensor shuffle(const Tensor& x, Caller = Caller::here());
 
-// A generator with a sequence of its own, as NumPy's default_rng(seed). Its functions draw what the
-// functions above draw after random::seed(seed). Copies share one sequence, as Tensors share
-// memory. Replays of a captured draw take new numbers of this generator.
+// A generator with its own sequence, as NumPy's default_rng(seed). The generator's functions draw
+// the numbers that the functions above draw after random::seed(seed). Copies share one sequence, as
+// Tensors share memory. Replays of a captured draw take new numbers of this generator.
 //
-// Threads may share a generator, but then the order of their draws may differ from run to run. For
-// repeatable runs give each thread one of spawn().
+// Threads may share a generator, but the order of their draws may differ from run to run. For
+// repeatable runs, give each thread its own generator, from spawn().
 class Generator {
  public:
   Generator();  // a seed from the operating system's entropy
@@ -110,7 +113,7 @@ class Generator {
   // Where the next draw starts, to resume the sequence.
   PhiloxKey state() const;
   void set_state(PhiloxKey key);
-  // n new generators, which depend on this one's state. Advances the state.
+  // n new generators, whose seeds derive from this generator's state. Advances the state.
   std::vector<Generator> spawn(int n);
 
   Tensor uniform(double low, double high, const Shape& shape, TensorOptions options = {},

@@ -23,15 +23,15 @@ namespace locus {
 //   edge       1 1 1 2 3 3 3      the nearest element
 //   reflect    3 2 1 2 3 2 1      the mirror image at the last element
 //   symmetric  2 1 1 2 3 3 2      the mirror image at the edge
-//   wrap       2 3 1 2 3 1 2      the axis again
-// Widths may be longer than the axis: the pattern goes on, as in NumPy.
+//   wrap       2 3 1 2 3 1 2      the axis repeated
+// Widths may be longer than the axis: the pattern continues, as in NumPy.
 enum class PadMode : uint8_t { constant, edge, reflect, symmetric, wrap };
 
 // Elements before and after an axis.
 struct PadWidth {
   int64_t before = 0, after = 0;
 };
-// A width for each axis. A single one, 2 or {{1, 2}}, holds for all axes.
+// A width for each axis. A single width, 2 or {{1, 2}}, holds for all axes.
 class PadWidths {
  public:
   template <std::integral I>
@@ -58,8 +58,8 @@ Tensor pad(const Tensor& x, const PadWidths& widths, const PadOptions& options =
            Caller = Caller::here());
 
 // Element i moves to position (i + shift) mod n, along one axis or in the flattened tensor. Shifts
-// may be negative or longer than the axis. One shift holds for all axes, and shifts of a repeated
-// axis add up, as in NumPy. If there are neither 1 nor as many shifts as axes: ValueError.
+// may be negative or longer than the axis. A single shift holds for all axes, and shifts of a
+// repeated axis add up, as in NumPy. Any other number of shifts is a ValueError.
 Tensor roll(const Tensor& x, int64_t shift, Caller = Caller::here());
 Tensor roll(const Tensor& x, int64_t shift, int64_t axis, Caller = Caller::here());
 Tensor roll(const Tensor& x, int64_t shift, std::initializer_list<int> axes,
@@ -75,7 +75,7 @@ Tensor roll(const Tensor& x, std::initializer_list<int64_t> shifts, std::initial
 Tensor tril(const Tensor& x, int64_t k = 0, Caller = Caller::here());
 Tensor triu(const Tensor& x, int64_t k = 0, Caller = Caller::here());
 // One axis: a square matrix with x where column - row == k, and zeros elsewhere. Two axes: the
-// diagonal where column - row == k, a view as from diagonal(). Others are a ShapeError.
+// diagonal where column - row == k, a view as from diagonal(). Other ranks are a ShapeError.
 Tensor diag(const Tensor& x, int64_t k = 0, Caller = Caller::here());
 
 // xy: the first tensor runs along axis 1 and the second along axis 0, as in NumPy's default. ij:

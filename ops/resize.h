@@ -22,29 +22,35 @@ struct InterpolateOptions {
   bool align_corners = false;
 };
 // x with other spatial lengths. Along an axis of n elements that becomes m long:
-// - nearest: element i is element floor(i n / m). All dtypes.
-// - linear: element i lies between two elements, at (i + 1/2) n / m - 1/2, or with align_corners at
-//   i (n - 1) / (m - 1). Positions are exact fractions. Floating dtypes; f16 and bf16 are computed
-//   in f32. There is no antialiasing.
-// Errors: ShapeError for a length below 1 or an empty spatial axis; ValueError for a mode of
-// another number of axes, and for align_corners with `nearest`; DTypeError.
+// - nearest: element i of the result is element floor(i n / m) of x. All dtypes.
+// - linear: element i of the result interpolates x at (i + 1/2) n / m - 1/2, or with align_corners
+//   at i (n - 1) / (m - 1). Positions are exact fractions. Floating dtypes; f16 and bf16 are
+//   computed in f32. There is no antialiasing.
+// Errors:
+// - ShapeError: a length below 1, or an empty spatial axis.
+// - ValueError: a mode of another number of axes, or align_corners with `nearest`.
+// - DTypeError: an integer or bool tensor with a linear mode.
 Tensor interpolate(const Tensor& x, const Extent& size, const InterpolateOptions& = {},
                    Caller = Caller::here());
 
-// MXNet's: (N, C, H, W) becomes (N, C·b·b, H / b, W / b) and back. Channel (i·b + j)·C + c of the
-// depth has the elements (i, j) of each block of channel c. ShapeError if b does not divide.
+// space_to_depth turns (N, C, H, W) into (N, C·b·b, H / b, W / b), as in MXNet; depth_to_space is
+// the inverse. Channel (i·b + j)·C + c of the depth has the elements (i, j) of each block of
+// channel c. If b does not divide H and W, or b·b the channels of a depth, the call throws
+// ShapeError.
 Tensor space_to_depth(const Tensor& x, int64_t block_size, Caller = Caller::here());
 Tensor depth_to_space(const Tensor& x, int64_t block_size, Caller = Caller::here());
 
 struct Im2colOptions {
   Extent stride = 1, dilate = 1, pad = 0;
 };
-// The windows of a convolution as columns: (N, C·kernel, windows), both in row-major order, as in
-// MXNet. Padding gives zeros. ValueError for an option out of range.
+// The windows of a convolution as columns: (N, C·kernel, windows), as in MXNet. Positions in the
+// kernel and windows are in row-major order. Padding is zeros. An option out of range is a
+// ValueError.
 Tensor im2col(const Tensor& x, const Extent& kernel, const Im2colOptions& = {},
               Caller = Caller::here());
 // Adds columns back to the elements of a tensor (N, C, output_size...): the gradient of im2col.
-// Floating dtypes. Elements of several windows add in the order of the positions in the window.
+// Floating dtypes. Elements that lie in several windows are added in the order of their positions
+// in the window.
 Tensor col2im(const Tensor& columns, const Extent& output_size, const Extent& kernel,
               const Im2colOptions& = {}, Caller = Caller::here());
 

@@ -1,4 +1,4 @@
-// Scans: each result is what a reduction gives for the elements up to its place.
+// Scans: each result is the reduction of the elements up to its position.
 //
 //   const Tensor y = cumsum(x, 1);            // along axis 1
 //   const Tensor z = cumsum(x);               // of the flattened tensor: shape (x.size(),)
@@ -36,8 +36,8 @@ Tensor cumprod(const Tensor& x, const ScanOptions& = {}, Caller = Caller::here()
 // the gradient is NaN or 0.
 Tensor logcumsumexp(const Tensor& x, const ScanOptions& = {}, Caller = Caller::here());
 
-// The largest element so far, and its position along the axis, i64: of equal elements the last. The
-// gradient goes to that element.
+// The largest element so far, and its position along the axis, i64. Of equal elements, the position
+// of the last counts, and the last gets the gradient.
 std::pair<Tensor, Tensor> cummax(const Tensor& x, const CumExtremeOptions& = {},
                                  Caller = Caller::here());
 // The smallest element so far, and its position.

@@ -6,10 +6,10 @@
 //   const auto [counts, edges] = histogram(x, 10, {.range = std::pair{0, 1}});
 //   const Unique u = unique(x, {.return_counts = true});  // u.values, u.counts
 //
-// Names and rules are NumPy's. Results are the same bits on each run, context and number of
-// threads, except that a GPU adds weights in another order. Operands of different dtypes promote,
-// operands on different contexts are a ContextMismatch. NaN lies above all numbers. Gradients:
-// weights of bincount and histogram, and the values of unique.
+// Names and rules are NumPy's. Results have the same bits on each run, context and number of
+// threads, except that a GPU adds weights in another order. Operands of different dtypes promote.
+// Operands on different contexts are a ContextMismatch. NaN lies above all numbers. Weights of
+// bincount and histogram, and the values of unique, have gradients.
 #pragma once
 
 #include <optional>
@@ -23,7 +23,7 @@ enum class Side : uint8_t { left, right };
 
 struct SearchOptions {
   Side side = Side::left;
-  // Integers that sort the bins, as from argsort. Undefined: the bins are sorted.
+  // The indices that sort the bins, as argsort gives them. Undefined: the bins are sorted.
   Tensor sorter = {};
 };
 struct DigitizeOptions {
@@ -48,14 +48,14 @@ struct UniqueOptions {
   std::optional<int64_t> axis = {};  // none: elements; else the entries along the axis
   bool equal_nan = true;
 };
-// Results that were not asked for are undefined.
+// Results that the options do not select are undefined.
 struct Unique {
   Tensor values, index, inverse, counts;
 };
 
-// Where to insert each x into sorted bins (n,): before equal elements, or behind them with
-// Side::right. i64 in 0 ... n. Bins of other than one axis are a ShapeError; whether they are
-// sorted is not checked.
+// The position in 0 ... n, i64, at which each x is inserted into sorted bins of shape (n,): before
+// equal bins, or with Side::right behind equal bins. Bins without exactly one axis are a
+// ShapeError. searchsorted does not check whether the bins are sorted.
 Tensor searchsorted(const Tensor& bins, const Operand& x, const SearchOptions& options = {},
                     Caller = Caller::here());
 // searchsorted(bins, x, Side::right), as in NumPy.
@@ -64,42 +64,43 @@ inline Tensor searchsorted(const Tensor& bins, const Operand& x, Side side,
   return searchsorted(bins, x, {.side = side}, from);
 }
 // The bin of each x, i64: the i with bins[i - 1] <= x < bins[i], or, if the bins decrease, with
-// bins[i - 1] > x >= bins[i]. With `right`, `<` and `<=` change places, as do `>` and `>=`. If bins
+// bins[i - 1] > x >= bins[i]. `right` exchanges `<` with `<=` and `>` with `>=`. If the bins
 // neither increase nor decrease, digitize throws ValueError; the host waits for this check.
 Tensor digitize(const Tensor& x, const Tensor& bins, const DigitizeOptions& options = {},
                 Caller = Caller::here());
 
-// How often each integer from 0 on occurs in x (n,): i64, of length max(x) + 1 or minlength. With
-// weights (n,): the sums of each integer's weights, always f64. Negative integers are a ValueError,
-// floats a DTypeError. The host waits for the extremes of x.
+// How often each integer from 0 on occurs in x (n,): i64, of length max(x) + 1, or minlength if
+// that is longer. With weights (n,): the sum of each integer's weights, in f64. Negative integers
+// are a ValueError, floats a DTypeError. The host waits for the extremes of x.
 Tensor bincount(const Tensor& x, const BincountOptions& options = {}, Caller = Caller::here());
 
-// Counts in bins, and the bins' edges, of all elements of x. Bins are closed on the left, the last
-// one on both sides. Elements outside, and NaN, are not counted. Counts are i64, or the weights'
-// dtype (summed in f64, or in i64 for integers). With `density`: f64 whose integral is 1.
+// The number of elements of x in each bin, and the bins' edges. A bin contains its left edge; the
+// last bin contains both edges. Elements outside the edges, and NaN, are not counted. Counts are
+// i64, or have the weights' dtype (summed in f64, integers in i64). With `density`, counts are f64
+// and scaled to the integral 1.
 //
-// A number of bins: equal widths from the least to the largest element, or over `range`; one value
-// is widened by .5 on both sides. Edges are f32 for f32, f16 and bf16, else f64. A NaN or infinity
+// Bins have equal width, from the smallest to the largest element or over `range`. If both ends are
+// equal, each moves out by .5. Edges are f32 for f32, f16 and bf16, else f64. A NaN or infinity
 // without a range, or a range that is not finite or decreases, is a ValueError. The host waits for
-// the extremes, and copies edges to the context.
+// the extremes.
 std::pair<Tensor, Tensor> histogram(const Tensor& x, int64_t bins = 10,
                                     const HistogramOptions& options = {}, Caller = Caller::here());
-// Edges (n + 1,) that do not decrease, else ValueError; a range is an error, too. The host waits
-// for this check. The second result is `edges` as given.
+// The same for given edges (n + 1,). If the edges decrease, or if there is a range, histogram
+// throws ValueError. The host waits for this check. The second result is `edges`.
 std::pair<Tensor, Tensor> histogram(const Tensor& x, const Tensor& edges,
                                     const HistogramOptions& options = {}, Caller = Caller::here());
 
-// Whether each element of x is one of test_elements (any shape), bool. NaN equals nothing.
+// Whether each element of x is in test_elements (any shape), bool. NaN equals nothing.
 Tensor isin(const Tensor& x, const Tensor& test_elements, const IsinOptions& options = {},
             Caller = Caller::here());
 
-// The distinct elements of x in ascending order, (n,): NaN last and once, or each NaN if equal_nan
-// is false. With an axis: the distinct entries along the axis, in lexicographic order. Also:
+// The distinct elements of x in ascending order, of shape (n,). NaN comes last, once, or if
+// equal_nan is false as often as in x. With an axis: the distinct entries along the axis, in
+// lexicographic order. The other results:
 // - index: where each value first occurs in the flattened x, or along the axis. i64 (n,).
 // - inverse: the position of each element's value, i64, in x's shape; with an axis (length,).
 // - counts: how often each value occurs, i64 (n,).
-// The host waits for n. With an axis, NumPy keeps equal entries that hold NaN apart; here equal_nan
-// decides.
+// The host waits for n. With an axis, NumPy never joins entries with NaN; here equal_nan decides.
 Unique unique(const Tensor& x, const UniqueOptions& options = {}, Caller = Caller::here());
 
 }  // namespace locus

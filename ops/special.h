@@ -12,22 +12,23 @@
 
 namespace locus {
 
-// 1 - erf(x), exact for large x.
+// 1 - erf(x), without cancellation for large x.
 Tensor erfc(const Tensor& x, Caller = Caller::here());
-// The inverse of erf. At -1 and 1 it is infinite, outside NaN.
+// The inverse of erf. At -1 and 1 erfinv is infinite, outside NaN.
 Tensor erfinv(const Tensor& x, Caller = Caller::here());
-// At 0 and -0 gamma is infinite with the sign of the zero. At negative integers and -infinity it is
-// NaN.
+// At 0 and -0 gamma is infinite with the sign of the zero. At negative integers and -infinity gamma
+// is NaN.
 Tensor gamma(const Tensor& x, Caller = Caller::here());
-// log(|gamma(x)|). At poles and both infinities it is infinite, as in C.
+// log(|gamma(x)|). At poles and both infinities lgamma is infinite, as in C.
 Tensor lgamma(const Tensor& x, Caller = Caller::here());
-// The derivative of lgamma. At 0 and -0 it is infinite with the opposite sign, at negative integers
-// NaN.
+// The derivative of lgamma. At 0 and -0 digamma is infinite with the opposite sign, at negative
+// integers NaN.
 Tensor digamma(const Tensor& x, Caller = Caller::here());
-// The derivative of digamma of order n, from 0 to 1000. At negative integers it is infinite if n is
-// odd, else NaN.
+// The derivative of digamma of order n, from 0 to 1000. At negative integers polygamma is infinite
+// if n is odd, else NaN.
 Tensor polygamma(int n, const Tensor& x, Caller = Caller::here());
-// sin(pi x) / (pi x), exact near 0 and near other integers, where it is 0. At infinities it is NaN.
+// sin(pi x) / (pi x), without cancellation near integers. At 0 sinc is 1, at other integers 0, at
+// infinities NaN.
 Tensor sinc(const Tensor& x, Caller = Caller::here());
 
 }  // namespace locus

@@ -7,9 +7,9 @@
 //   percentile(x, 90, {.method = QuantileMethod::hazen})
 //   diff(x, {.n = 2})
 //
-// Axes, keepdims and `out` are those of ops/reduce.h. Floats keep their dtype. All dtypes work,
-// except where a function says otherwise. Bad axes are a ShapeError. Gradients have any order. An
-// element that was left out, or not picked, has gradient 0.
+// Axes, keepdims and `out` work as in ops/reduce.h. Floats keep their dtype. A function takes all
+// dtypes unless it names exceptions. Bad axes are a ShapeError. Gradients have any order. Elements
+// that are left out, or not picked, have gradient 0.
 #pragma once
 
 #include <cstdint>
@@ -34,11 +34,11 @@ struct Average {
 struct DiffOptions {
   int64_t n = 1;  // times
   int64_t axis = -1;
-  Tensor prepend = {}, append = {};  // joined to x along the axis first; they broadcast elsewhere
+  Tensor prepend = {}, append = {};  // joined to x along the axis; other axes broadcast
 };
 
 // NumPy's methods. inverted_cdf, closest_observation, lower, higher and nearest pick an element.
-// The others interpolate between two neighbours.
+// Other methods interpolate between two neighbours.
 enum class QuantileMethod : uint8_t {
   inverted_cdf,
   averaged_inverted_cdf,
@@ -62,8 +62,8 @@ struct QuantileOptions {
   Tensor out = {};
 };
 
-// What quantile() looks for: a number, a list or a tensor of any shape. A tensor's numbers are read
-// at the call, which waits for them; they have no gradient.
+// The shares of quantile(): a number, a list or a tensor of any shape. The call waits for a
+// tensor's numbers. Shares have no gradient.
 class Quantiles {
  public:
   template <class T>
@@ -82,9 +82,9 @@ class Quantiles {
   std::vector<double> list_;
 };
 
-// Reductions of the elements that are not NaN. If all are NaN, nansum is 0, nanprod 1, and the
-// others are NaN. nanmax and nanmin of no elements are a ShapeError. Integers and bool have no NaN:
-// the results are those of sum, mean, prod, max, min, var and std.
+// Reductions of the elements that are not NaN. If all elements are NaN, nansum is 0, nanprod 1, and
+// the other results are NaN. nanmax and nanmin of no elements are a ShapeError. Integers and bool
+// have no NaN and give the results of sum, mean, prod, max, min, var and std.
 Tensor nansum(const Tensor& x, const ReduceOptions& = {}, Caller = Caller::here());
 Tensor nanmean(const Tensor& x, const ReduceOptions& = {}, Caller = Caller::here());
 Tensor nanprod(const Tensor& x, const ReduceOptions& = {}, Caller = Caller::here());
@@ -100,26 +100,28 @@ Tensor count_nonzero(const Tensor& x, const ReduceOptions& = {}, Caller = Caller
 // max(x) - min(x), in x's dtype; integers wrap. bool is a DTypeError.
 Tensor ptp(const Tensor& x, const ReduceOptions& = {}, Caller = Caller::here());
 
-// sum(x * weights) / sum(weights); without weights the mean. The weights have x's shape, or that of
-// the axes in the order given: (n,) for one axis, which must be given. Else average throws
-// ShapeError. If a sum of weights is 0, it throws ValueError; the check waits for the weights.
+// sum(x * weights) / sum(weights); without weights the mean. The weights have x's shape, or the
+// shape of the given axes in the given order, such as (n,) for one axis. Other shapes are a
+// ShapeError. If a sum of weights is 0, average throws ValueError; the check waits for the weights.
 // Integers count as f64.
 Tensor average(const Tensor& x, const AverageOptions& = {}, Caller = Caller::here());
-// The average, and the sum of the weights in the average's shape: without weights the count.
+// The average, and the sum of the weights in the average's shape. Without weights, the sum is the
+// number of elements.
 Average weighted_average(const Tensor& x, const AverageOptions& = {}, Caller = Caller::here());
 
-// x[i + 1] - x[i] along an axis, n times. The dtype stays: integers wrap, and bool is not_equal. A
-// negative n is a ValueError, a tensor without axes a ShapeError.
+// x[i + 1] - x[i] along an axis, n times. Differences keep the dtype: integers wrap, and bool uses
+// not_equal. A negative n is a ValueError, a tensor without axes a ShapeError.
 Tensor diff(const Tensor& x, const DiffOptions& = {}, Caller = Caller::here());
 
-// The middle element in sorted order; of an even number of elements the mean of the middle two.
-// Integers and bool give f64. With NaN among the elements, or without elements, it is NaN.
+// The middle element in sorted order, or the mean of the middle two of an even number of elements.
+// Integers and bool give f64. With NaN among the elements, or without elements, the median is NaN.
 Tensor median(const Tensor& x, const ReduceOptions& = {}, Caller = Caller::here());
 
-// The elements below which the share q of the elements lies, 0 <= q <= 1 (else ValueError), by
-// NumPy's formulas. For percentile q is in percent. Methods that pick an element keep the dtype;
-// the others give f64 for integers and bool. With NaN among the elements, or without elements, the
-// result is NaN; integers that keep their dtype need an element (ShapeError).
+// quantile gives the numbers below which the share q of the elements lies, by NumPy's formulas;
+// percentile takes q in percent. If q is not from 0 to 1 (0 to 100), both throw ValueError. Methods
+// that pick an element keep the dtype. Methods that interpolate give f64 for integers and bool.
+// With NaN among the elements, or without elements, the result is NaN. If the result's dtype has no
+// NaN and there are no elements, both throw ShapeError.
 Tensor quantile(const Tensor& x, const Quantiles& q, const QuantileOptions& = {},
                 Caller = Caller::here());
 Tensor percentile(const Tensor& x, const Quantiles& q, const QuantileOptions& = {},
@@ -160,11 +162,11 @@ inline Tensor median(const Tensor& x, Integer auto axis, Caller from = Caller::h
   return median(x, {.axis = axis}, from);
 }
 inline Tensor quantile(const Tensor& x, const Quantiles& q, Integer auto axis,
-                Caller from = Caller::here()) {
+                       Caller from = Caller::here()) {
   return quantile(x, q, {.axis = axis}, from);
 }
 inline Tensor percentile(const Tensor& x, const Quantiles& q, Integer auto axis,
-                Caller from = Caller::here()) {
+                         Caller from = Caller::here()) {
   return percentile(x, q, {.axis = axis}, from);
 }
 // diff(x, 2) is diff(x, {.n = 2}).
@@ -176,9 +178,9 @@ inline Tensor diff(const Tensor& x, Integer auto n, Caller from = Caller::here()
 //
 // - f32, f16 and bf16 interpolate in f64 and round once. NumPy rounds q to x's dtype, which may
 //   pick another element.
-// - Neighbours of an infinite element interpolate to NaN, as in NumPy, even if q is exactly at one
-//   of them. Methods that pick elements, and median, do not.
-// - NumPy's differences of integer neighbours may wrap; here they are differences in f64.
+// - If a neighbour is infinite, interpolation gives NaN, as in NumPy, even if q is exactly at one
+//   neighbour. Methods that pick elements do not interpolate. median halves the neighbours' sum.
+// - In NumPy, differences of integer neighbours may wrap; here f64 differences interpolate.
 // - A result of 0 may have another sign than the element.
 // - nanmax and nanmin send the gradient to every element that equals the result.
 
