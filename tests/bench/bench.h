@@ -36,6 +36,8 @@ void add_runtime();      // bench_runtime.cc
 void add_train_step();   // bench_train_step.cc
 void add_transfer();     // bench_transfer.cc
 
+void serve_calls();  // bench_calls.cc
+
 // cpu(0), and gpu(0) if it exists, real or emulated. Benchmark names say which.
 inline std::vector<Context> contexts() {
   std::vector<Context> list{cpu(0)};

@@ -1,8 +1,10 @@
 // Runs the benchmarks and prints one table: microseconds per call, then counters. Takes Google
 // Benchmark's flags, such as --benchmark_filter=train_step and --benchmark_out=FILE. Times of
-// emulated GPUs say nothing about real ones.
+// emulated GPUs say nothing about real ones. With --calls it times the calls that standard input
+// describes (bench_calls.cc) and runs nothing else.
 #include <cstdio>
 #include <iostream>
+#include <string_view>
 
 #include <locus/ops/register.h>
 
@@ -39,6 +41,10 @@ class Table : public benchmark::BenchmarkReporter {
 
 int main(int argc, char** argv) {
   locus::register_builtins();
+  if (argc == 2 && std::string_view(argv[1]) == "--calls") {
+    locus::bench::serve_calls();
+    return 0;
+  }
   locus::bench::add_collective();
   locus::bench::add_compile();
   locus::bench::add_convolution();
