@@ -67,22 +67,10 @@ struct Where : Ternary<"where", kAll, 1, kX> {
   static constexpr unsigned kInRange = kX | kY;
   template <class V>
   LOCUS_HD V apply(auto mask, V x, V y) const {
-    if constexpr (kSame<V, float>)
-      return bits_float(choose(truth(mask), float_bits(x), float_bits(y)));
-    else if constexpr (kSame<V, double>)
-      return bits_double(choose(truth(mask), double_bits(x), double_bits(y)));
-    else
-      return static_cast<V>(choose(truth(mask), static_cast<Wrap<V>>(x), static_cast<Wrap<V>>(y)));
+    return m::choose(truth(mask), x, y);
   }
   auto dx(auto& mask, auto&, auto&, auto&, auto& d) const { return where(mask, d, 0); }
   auto dy(auto& mask, auto&, auto&, auto&, auto& d) const { return where(mask, 0, d); }
-
- private:
-  // Branch-free, because a CPU would mispredict irregular masks.
-  template <class B>
-  LOCUS_HD static B choose(bool mask, B x, B y) {
-    return y ^ ((x ^ y) & (B(0) - static_cast<B>(mask)));
-  }
 };
 
 using CompareOps = List<Equal, NotEqual, Greater, GreaterEqual, Lesser, LesserEqual, LogicalAnd,

@@ -219,7 +219,8 @@ void kernel_of(const Call& call) {
 struct Engine {
   template <class F, DType D>
   static constexpr Kernel kernel() {
-    using T = CppTypeOf<D>;
+    // Compilers vectorize comparisons of bytes, not of bool.
+    using T = std::conditional_t<F::kPredicate && D == bool_, uint8_t, CppTypeOf<D>>;
     using Out = std::conditional_t<F::kPredicate, bool, T>;
     if constexpr (F::kArity == 1)
       return &kernel_of<F, Out, T>;

@@ -100,6 +100,8 @@ struct Minimum : Binary<"minimum", kAll, 1, kX | kY> {
 };
 struct Ldexp : Binary<"ldexp", kFloats, 32, kX | kY | kOut> {
   static constexpr unsigned kInRange = kX | kY;
+  LOCUS_HD bool fits(auto, auto y) const { return m::scales_quickly(y); }
+  LOCUS_HD auto quick(auto x, auto y) const { return x * m::power_of_2(y); }
   LOCUS_HD auto apply(auto x, auto y) const { return m::ldexp(x, y); }
   auto dx(auto&, auto& y, auto&, auto& d) const { return ldexp(d, y); }
   auto dy(auto&, auto&, auto& z, auto& d) const { return d * 0.69314718055994531 * z; }

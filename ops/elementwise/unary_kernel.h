@@ -52,18 +52,18 @@ struct Around : Step<"around", kAll, 8> {
   static Around sample() { return {{}, -10, 10}; }
   template <class V>
   requires(kInteger<V>) LOCUS_HD bool fits(V x) const {
-    return m::divides_quickly(x, static_cast<V>(step)) && step != -1;
+    return step == 0 || (m::divides_quickly(x, static_cast<V>(step)) && step != -1);
   }
   template <class V>
   LOCUS_HD V quick(V x) const {
-    return whole<true>(x);
+    return step == 0 ? x : whole<true>(x);
   }
   template <class V>
   LOCUS_HD V apply(V x) const {
     if constexpr (kSame<V, bool>) {
       return step == 0 && x;
     } else if constexpr (kInteger<V>) {
-      return fits(x) ? whole<true>(x) : whole<false>(x);
+      return fits(x) ? quick(x) : whole<false>(x);
     } else {
       const V s = m::abs(scale(x)), t = m::rint(scale(x) > 0 ? x * s : x / s);
       const V back = scale(x) > 0 ? t / s : t == 0 ? t : t * s;
@@ -83,7 +83,7 @@ struct Around : Step<"around", kAll, 8> {
       }
     }
     const bool beyond = step < 0 || static_cast<int64_t>(static_cast<V>(step)) != step;
-    const V s = step == 0 || beyond ? V(1) : static_cast<V>(step);
+    const V s = beyond ? V(1) : static_cast<V>(step);
     const auto d = m::divide_whole<Quickly>(x, s);
     const V rest = m::abs(d.rest), back = static_cast<V>(s - rest);
     const bool away = rest - back + (d.quotient & V(1)) > 0;

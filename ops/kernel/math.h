@@ -50,6 +50,18 @@ LOCUS_HD double copysign(double magnitude, double sign) {
                      (double_bits(sign) & 0x8000000000000000u));
 }
 
+// mask ? x : y without a branch, because a CPU would mispredict irregular masks.
+template <class V>
+LOCUS_HD V choose(bool mask, V x, V y) {
+  if constexpr (kSame<V, float>) {
+    return bits_float(choose(mask, float_bits(x), float_bits(y)));
+  } else if constexpr (kSame<V, double>) {
+    return bits_double(choose(mask, double_bits(x), double_bits(y)));
+  } else {
+    const auto from = static_cast<Wrap<V>>(x), to = static_cast<Wrap<V>>(y);
+    return static_cast<V>(to ^ ((from ^ to) & (Wrap<V>(0) - static_cast<Wrap<V>>(mask))));
+  }
+}
 // a * b + c, rounded once if the machine has fma.
 LOCUS_HD float fma(float a, float b, float c) {
 #if defined(__CUDA_ARCH__)
@@ -358,6 +370,15 @@ LOCUS_HD V ldexp(V x, V e) {
   if (e != rint(e)) return x * pow(c(x, 2), e);
   const V most = c(e, 9999);
   return scale(x, static_cast<int>(e > most ? most : e < -most ? -most : e));
+}
+// Whether 2^e is a whole power of 2 and a normal number.
+LOCUS_HD bool scales_quickly(float e) { return (e == rint(e)) & (abs(e) <= 126.0f); }
+LOCUS_HD bool scales_quickly(double e) { return (e == rint(e)) & (abs(e) <= 1022.0); }
+LOCUS_HD float power_of_2(float e) {
+  return bits_float((float_bits(e + 12582912.0f) + 127) << 23);  // the low bits of 1.5 * 2^23 are 0
+}
+LOCUS_HD double power_of_2(double e) {
+  return bits_double((double_bits(e + 6755399441055744.0) + 1023) << 52);
 }
 // x log y. If x is 0, the result is 0 unless y is NaN.
 template <class V>
