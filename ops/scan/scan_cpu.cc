@@ -15,51 +15,59 @@ constexpr int64_t kColumns = 128;
 template <class D>
 struct Scanner {
   using A = typename D::A;
+  using Local = Lanes<A, kScanBlock>;
   D data;
 
   // Scans each part of the n > 0 elements from `at` on, by itself.
-  LOCUS_HD void scan_parts(int64_t at, int64_t n, A* local) const {
+  LOCUS_HD void scan_parts(int64_t at, int64_t n, Local& local) const {
     if (n == kScanBlock) {
-      A acc[kParts];
-      for (int64_t p = 0; p < kParts; ++p)
-        local[p * kPart] = acc[p] = data.element(at + p * kPart, at + p * kPart);
+      Lanes<A, kParts> acc;
+      for (int64_t p = 0; p < kParts; ++p) {
+        acc.set(p, data.element(at + p * kPart, at + p * kPart));
+        local.set(p * kPart, acc.get(p));
+      }
       for (int64_t k = 1; k < kPart; ++k)
         for (int64_t p = 0; p < kParts; ++p) {
           const int64_t i = p * kPart + k;
-          local[i] = acc[p] = D::combine(acc[p], data.element(at + i, at + i));
+          acc.set(p, D::combine(acc.get(p), data.element(at + i, at + i)));
+          local.set(i, acc.get(p));
         }
       return;
     }
-    A acc = local[0] = data.element(at, at);
+    A acc = data.element(at, at);
+    local.set(0, acc);
     for (int64_t i = 1; i < n; ++i) {
       const A a = data.element(at + i, at + i);
-      local[i] = acc = i % kPart == 0 ? a : D::combine(acc, a);
+      acc = i % kPart == 0 ? a : D::combine(acc, a);
+      local.set(i, acc);
     }
   }
   // Scans a block of n elements and returns its total. With `store`, writes the results; `before`
   // is the total of earlier blocks, null for none.
   __attribute__((noinline)) A block(int64_t at, int64_t n, bool store, const A* before) const {
-    alignas(64) A local[kScanBlock];
+    Local local;
     scan_parts(at, n, local);
-    A total = local[(n < kPart ? n : kPart) - 1];
-    if (store) store_part(at, n < kPart ? n : kPart, local, before);
+    const int64_t first = n < kPart ? n : kPart;
+    A total = local.get(first - 1);
+    if (store) store_part(at, 0, first, local, before);
     for (int64_t i = kPart; i < n; i += kPart) {
       const int64_t m = n - i < kPart ? n - i : kPart;
-      const A own = local[i + m - 1];
+      const A own = local.get(i + m - 1);
       if (store) {
         const A prefix = before ? D::combine(*before, total) : total;
-        store_part(at + i, m, local + i, &prefix);
+        store_part(at, i, i + m, local, &prefix);
       }
       total = D::combine(total, own);
     }
     return total;
   }
-  LOCUS_HD void store_part(int64_t at, int64_t n, const A* local, const A* before) const {
+  LOCUS_HD void store_part(int64_t at, int64_t begin, int64_t end, const Local& local,
+                           const A* before) const {
     if (before) {
       const A prefix = *before;
-      for (int64_t k = 0; k < n; ++k) data.store(at + k, D::combine(prefix, local[k]));
+      for (int64_t k = begin; k < end; ++k) data.store(at + k, D::combine(prefix, local.get(k)));
     } else {
-      for (int64_t k = 0; k < n; ++k) data.store(at + k, local[k]);
+      for (int64_t k = begin; k < end; ++k) data.store(at + k, local.get(k));
     }
   }
 

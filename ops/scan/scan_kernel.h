@@ -62,7 +62,7 @@ struct LastLargest : reduction::Reduction<"", formula::kAll> {
   LOCUS_HD static auto combine(auto a, auto b) {
     const bool take =
         (b.index >= 0) & !(b.value < a.value) & ((a.value == a.value) | (b.value != b.value));
-    return decltype(a){take ? b.value : a.value, take ? b.index : a.index};
+    return decltype(a){take ? b.value : a.value, m::choose(take, b.index, a.index)};
   }
   LOCUS_HD static auto result(auto a, double) { return a.value; }
 };
