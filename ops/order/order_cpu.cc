@@ -128,8 +128,8 @@ struct Backend {
     });
   }
 
-  // make(key) is the RowOut, and move(x, out, to, i) moves an element.
-  static void partition_rows(const Call& call, const auto& make, const auto& move) {
+  // make(key) is the RowOut, and of(row, i) is what it gets of element i.
+  static void partition_rows(const Call& call, const auto& make, const auto& of) {
     const PartitionAttrs& a = call.attributes<PartitionAttrs>();
     const View& x = call.in[0];
     const Shares s(x, a.axis);
@@ -140,8 +140,8 @@ struct Backend {
       map_rows(
           call, s.along, s.options(8),
           [&](int64_t, const W* row, auto* to, W* spare, int64_t* tables) {
-            partition_row(row, n, a, key, s.ranges, spare, tables,
-                          [=](int64_t at, int64_t i) { to[at] = move(row, i); });
+            partition_row(row, n, a, key, s.ranges, spare, tables, to,
+                          [=](int64_t i) { return of(row, i); });
           },
           RowIn<W>{x.as<const W>(), n}, out, RowScratch<W>{n}, RowScratch<int64_t>{s.tables});
     });

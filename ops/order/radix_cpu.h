@@ -1,5 +1,6 @@
-// Stable sorts of one contiguous row on the host: LSD radix sort by the bits that vary, and ranks
-// by comparison for short rows. Included once per instruction set.
+// Stable sorts of one contiguous row on the host: LSD radix sort by the bits that vary, buckets of
+// one digit first if the row is long, and ranks by comparison for short rows. Included once per
+// instruction set.
 //
 // A stable sort has one result. So the number of ranges (threads) does not change it.
 #pragma once
@@ -10,10 +11,11 @@
 namespace locus::LOCUS_ISA_NAMESPACE {
 namespace {
 
-constexpr int kDigitBits = 10;                        // of a pass over a long row
+constexpr int kDigitBits = 11;                        // of a pass over a long row
 constexpr int64_t kTable = int64_t{1} << kDigitBits;  // counts of a range
 constexpr int64_t kRanked = 48;                       // longest row that is sorted by ranks
 constexpr int64_t kFewBits = 2048;                    // shorter rows have digits of 8 bits
+constexpr int64_t kBucketed = 1 << 16;                // shorter rows fit a cache
 constexpr int64_t kMaxRanges = 16;                    // of a row, each for a thread
 
 // Calls f(range, begin, end) for `ranges` parts of n elements, on as many threads.
@@ -166,7 +168,40 @@ void count_bytes(const uint8_t* x, uint8_t* y, int64_t n, const Key& key, int64_
   }
 }
 
-// y: x sorted. spare: n values.
+template <class W, class Key>
+void sort_row(const W* x, W* y, int64_t n, const Key& key, int64_t ranges, W* spare,
+              int64_t* tables);
+
+// y: x sorted by the digit of `bits` above `shift`, then bucket by bucket. All ranges share a large
+// bucket.
+template <class W, class Key>
+__attribute__((noinline)) void sort_buckets(const W* x, W* y, int64_t n, const Key& key, int shift,
+                                            int bits, int64_t ranges, W* spare, int64_t* tables) {
+  const int64_t digits = int64_t{1} << bits;
+  radix_pass(
+      n, digits, ranges, tables,
+      [=](int64_t i) { return static_cast<int64_t>(key(x[i]) >> shift) & (digits - 1); },
+      [=](int64_t at, int64_t i) { spare[at] = x[i]; });
+  int64_t begin[kTable + 1];
+  begin[0] = 0;
+  __builtin_memcpy(begin + 1, tables + (ranges - 1) * kTable,
+                   static_cast<size_t>(digits) * sizeof *begin);
+  const auto sort_bucket = [&](int64_t d, int64_t shares, int64_t* counts) {
+    const int64_t at = begin[d], size = begin[d + 1] - at;
+    if (size == 1) y[at] = spare[at];
+    if (size > 1) sort_row(spare + at, y + at, size, key, shares, spare + at, counts);
+  };
+  const int64_t large = ranges > 1 ? n / 4 : n;
+  for (int64_t d = 0; d < digits; ++d)
+    if (begin[d + 1] - begin[d] > large) sort_bucket(d, ranges, tables);
+  each_range(n, ranges, [&](int64_t r, int64_t first, int64_t end) {
+    for (int64_t d = 0; d < digits; ++d)
+      if (begin[d] >= first && begin[d] < end && begin[d + 1] - begin[d] <= large)
+        sort_bucket(d, 1, tables + r * kTable);
+  });
+}
+
+// y: x sorted. spare: n values, which may be x.
 template <class W, class Key>
 __attribute__((noinline)) void sort_row(const W* x, W* y, int64_t n, const Key& key, int64_t ranges,
                                         W* spare, int64_t* tables) {
@@ -183,7 +218,16 @@ __attribute__((noinline)) void sort_row(const W* x, W* y, int64_t n, const Key& 
     return;
   }
   const RadixPlan plan(s.varying, n);
+  const int most = n < kFewBits ? 8 : kDigitBits;
+  const bool bucketed = plan.passes > (n < kBucketed ? 3 : 1);
   const W* from = x;
+  if (x == spare && (bucketed || plan.passes % 2 == 0)) {  // the first pass writes to `spare`
+    __builtin_memcpy(y, x, static_cast<size_t>(n) * sizeof(W));
+    from = y;
+  }
+  if (bucketed)
+    return sort_buckets(from, y, n, key, 64 - __builtin_clzll(s.varying) - most, most, ranges,
+                        spare, tables);
   for (int p = 0; p < plan.passes; ++p) {
     W* const to = (plan.passes - p) % 2 ? y : spare;
     const W mask = static_cast<W>((W{1} << plan.bits[p]) - 1);

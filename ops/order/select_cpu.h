@@ -134,32 +134,22 @@ __attribute__((noinline)) int64_t narrowed(const W* from, int64_t n, int64_t& kt
 template <class W, class Key>
 __attribute__((noinline)) int64_t keys_within(const W* x, int64_t begin, int64_t end, const Key key,
                                               W low, W high, W* to, int64_t& below) {
-  constexpr int64_t kBlock = 8;
+  constexpr int64_t kBlock = 128;  // counts that one byte holds
   const W width = static_cast<W>(high - low);
-  int64_t m = 0, less = 0, i = begin;
+  int64_t m = 0, less = 0;
   W keys[kBlock];
-  for (; i < end; i += kBlock) {
-    const int64_t count = end - i < kBlock ? end - i : kBlock;
-    W any = 0, lower = 0;
-    if (count == kBlock) {
-      for (int64_t j = 0; j < kBlock; ++j) {
-        const W k = keys[j] = key(x[i + j]);
-        lower = static_cast<W>(lower + (k < low));
-        any = static_cast<W>(any | (static_cast<W>(k - low) <= width));
-      }
-    } else {
-      for (int64_t j = 0; j < count; ++j) {
-        const W k = keys[j] = key(x[i + j]);
-        lower = static_cast<W>(lower + (k < low));
-        any = 1;
-      }
+  for (; begin < end; begin += kBlock) {
+    const int64_t n = end - begin < kBlock ? end - begin : kBlock;
+    W lower = 0;
+    for (int64_t j = 0; j < n; ++j) {
+      keys[j] = key(x[begin + j]);
+      lower = static_cast<W>(lower + (keys[j] < low));
     }
     less += static_cast<int64_t>(lower);
-    if (any)
-      for (int64_t j = 0; j < count; ++j) {
-        to[m] = keys[j];
-        m += static_cast<W>(keys[j] - low) <= width;
-      }
+    for (int64_t j = 0; j < n; ++j) {  // no branches
+      to[m] = keys[j];
+      m += static_cast<W>(keys[j] - low) <= width;
+    }
   }
   below = less;
   return m;
@@ -219,21 +209,21 @@ __attribute__((noinline)) W select_key(const W* x, int64_t n, int64_t kth, const
   return select_of_keys(spare, m, kth, tables);
 }
 
-// Moves the elements of a row by write(to, i): those below the key come first, then those equal to
-// it, then those above, each in x's order.
-template <class W, class Key, class Write>
-void partition_at(const W* x, int64_t n, W pivot, const Key& key, int64_t ranges,
-                  const Write& write) {
+// Writes of(i) for the elements i of a row: those below the key come first, then those equal to it,
+// then those above, each in x's order.
+template <class W, class Key, class V, class Of>
+void partition_at(const W* x, int64_t n, W pivot, const Key& key, int64_t ranges, V* to,
+                  const Of& of) {
   int64_t below[kMaxRanges], equal[kMaxRanges];
   each_range(n, ranges, [=, &below, &equal](int64_t r, int64_t i, int64_t end) {
     constexpr int64_t kRun = 128;  // counts that one byte holds
-    const Key of = key;
+    const Key key_of = key;
     int64_t less = 0, same = 0;
     while (i < end) {
       const int64_t stop = end - i < kRun ? end : i + kRun;
       W a = 0, b = 0;
       for (; i < stop; ++i) {
-        const W k = of(x[i]);
+        const W k = key_of(x[i]);
         a = static_cast<W>(a + (k < pivot));
         b = static_cast<W>(b + (k == pivot));
       }
@@ -257,28 +247,36 @@ void partition_at(const W* x, int64_t n, W pivot, const Key& key, int64_t ranges
   each_range(n, ranges, [=](int64_t r, int64_t begin, int64_t end) {
     constexpr int64_t kBlock = 256;
     uint8_t side[kBlock];
-    int64_t a = at_less[r], b = at_same[r], c = at_more[r];
+    V less_of[kBlock], same_of[kBlock], more_of[kBlock];
+    V *less_to = to + at_less[r], *same_to = to + at_same[r], *more_to = to + at_more[r];
+    const auto append = [](V*& end_of, const V* values, int64_t count) {
+      __builtin_memcpy(end_of, values, static_cast<size_t>(count) * sizeof(V));
+      end_of += count;
+    };
     for (; begin < end; begin += kBlock) {
       const int64_t size = end - begin < kBlock ? end - begin : kBlock;
       for (int64_t j = 0; j < size; ++j) {
         const W k = key(x[begin + j]);
         side[j] = static_cast<uint8_t>((k > pivot) + (k >= pivot));
       }
+      int64_t a = 0, b = 0, c = 0;
       for (int64_t j = 0; j < size; ++j) {  // no branches
-        const int64_t first = side[j] == 0, last = side[j] == 2;
-        write(b + ((a - b) & -first) + ((c - b) & -last), begin + j);
-        a += first;
-        b += 1 - first - last;
-        c += last;
+        less_of[a] = same_of[b] = more_of[c] = of(begin + j);
+        a += side[j] == 0;
+        b += side[j] == 1;
+        c += side[j] == 2;
       }
+      append(less_to, less_of, a);
+      append(same_to, same_of, b);
+      append(more_to, more_of, c);
     }
   });
 }
 
 // Partitions a row at several positions.
-template <class W, class Key, class Write>
+template <class W, class Key, class V, class Of>
 void partition_row(const W* x, int64_t n, const PartitionAttrs& p, const Key& key, int64_t ranges,
-                   W* spare, int64_t* tables, const Write& write) {
+                   W* spare, int64_t* tables, V* to, const Of& of) {
   W pivot[kMaxKth];
   int64_t few[2 * kMaxKth + 1];  // counts of a short row
   if (n <= kRanked) {
@@ -291,7 +289,7 @@ void partition_row(const W* x, int64_t n, const PartitionAttrs& p, const Key& ke
   } else {
     for (int j = 0; j < p.n; ++j) pivot[j] = select_key(x, n, p.kth[j], key, ranges, spare, tables);
   }
-  if (p.n == 1) return partition_at(x, n, pivot[0], key, ranges, write);
+  if (p.n == 1) return partition_at(x, n, pivot[0], key, ranges, to, of);
   radix_pass(
       n, 2 * p.n + 1, ranges, tables,
       [&](int64_t i) {
@@ -300,7 +298,7 @@ void partition_row(const W* x, int64_t n, const PartitionAttrs& p, const Key& ke
         for (int j = 0; j < p.n; ++j) place += (k > pivot[j]) + (k >= pivot[j]);
         return place;
       },
-      write);
+      [=](int64_t at, int64_t i) { to[at] = of(i); });
 }
 
 }  // namespace
