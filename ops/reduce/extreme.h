@@ -9,6 +9,8 @@ template <Name Of, bool kMax>
 struct Extreme : Reduction<Of, kAll, kX | kOut> {
   static constexpr bool kInRange = true;
   static constexpr bool needs_elements() { return true; }
+  template <class T>
+  using Element = If<kSame<T, uint8_t> || kSame<T, bool>, uint8_t, Promoted<T>>;
   LOCUS_HD static auto init(auto a) { return kMax ? lowest(a) : highest(a); }
   LOCUS_HD static auto combine(auto a, auto b) {  // NaN wins
     return kMax ? m::max(b, a) : m::min(b, a);

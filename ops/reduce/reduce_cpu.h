@@ -187,11 +187,11 @@ struct Engine {
   template <class T>
   static void run(const Call& call, uint32_t axes, const auto& reduction) {
     for_kernel(reduction, [&]<class R>(const R& r) {
-      using V = Promoted<T>;
+      using V = typename R::template Element<T>;
       using Out = typename R::template Out<T>;
       using Result = typename Reducer<R, V>::Result;
       const Sink<Result> sink{call.out[0].as<std::byte>(), store_results<Out, Result>};
-      run(Reducer<R, V>{r, source_of<T>(call.in[0]), sink, make_walk(call, axes, R::kOrdered)});
+      run(Reducer<R, V>{r, source_of<T, V>(call.in[0]), sink, make_walk(call, axes, R::kOrdered)});
     });
   }
   template <class R, class V>

@@ -59,9 +59,8 @@ void convert_row(const std::byte* x, int64_t stride, int64_t n, V* values) {
 #pragma GCC unroll 8
   for (int64_t i = 0; i < n; ++i) values[i] = convert<V>(from[i * stride]);
 }
-template <class T>
-Source<Promoted<T>> source_of(const View& v) {
-  using V = Promoted<T>;
+template <class T, class V>
+Source<V> source_of(const View& v) {
   return {v.as<const std::byte>(), sizeof(T), std::is_same_v<T, V>, convert_row<T, V>};
 }
 

@@ -75,6 +75,8 @@ struct Reduction : Constants<Of, Kinds, Reads> {
   static void check(auto) {}
 
   template <class T>
+  using Element = Promoted<T>;
+  template <class T>
   using Out = T;
   template <class V, class I>
   using Acc = V;
@@ -117,6 +119,7 @@ auto divisor(const auto& y) { return where(y == 0, 1, y); }
 
 // --- Details ---
 //
+//   Element<T>         V on the CPU, for the stored type T
 //   moved(acc, k)      acc with k added to the positions in it
 //   kernel(f)          calls f with the reduction that computes this one
 //   kInRange           every step of the gradient is exact or of the size of the gradient. Other
