@@ -229,8 +229,8 @@ struct Backend {
     if (k == 1) {
       if (n > 0) out[0] = true;
       return parallel_ranges(n - 1, kGrain, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i)
-          out[i + 1] = search::differ(x[i + 1], x[i], equal_nan);
+        const bool same_nan = equal_nan;  // no store changes a copy
+        for (int64_t i = begin; i < end; ++i) out[i + 1] = search::differ(x[i + 1], x[i], same_nan);
       });
     }
     parallel_ranges(n, kGrain / (k + 1) + 1, [&](int64_t begin, int64_t end) {
