@@ -17,6 +17,18 @@ struct CountNonzero : Reduction<"count_nonzero", kAll> {
   }
   LOCUS_HD static auto combine(auto a, auto b) { return a + b; }
 };
+// The same, of elements as words of their bits. Bits outside the mask do not count.
+struct CountWords : CountNonzero {
+  uint64_t mask = 0;
+
+  explicit CountWords(DType d) {
+    const uint64_t all = ~uint64_t{0} >> (64 - 8 * size_of(d));
+    mask = is_floating(d) ? all >> 1 : all;  // but for the sign: -0 is 0
+  }
+  LOCUS_HD auto add(auto a, auto x, const auto&) const {
+    return static_cast<decltype(a)>(a + ((x & static_cast<decltype(x)>(mask)) != 0));
+  }
+};
 
 struct NumberSum : Reduction<"nansum", kFloats> {
   bool divides = false;  // by the count of numbers
@@ -54,12 +66,24 @@ struct NanMean : Reduction<"nanmean", kFloats, kX> {
 };
 
 // NaN is the accumulator of no numbers.
+LOCUS_HD auto extreme(auto a, auto b, bool largest) {
+  return (largest ? b > a : b < a) | (a != a) ? b : a;
+}
+// Both extremes in one kernel, for GPUs. A CPU's loops are faster if they know which one it is.
+struct NumberExtreme : Reduction<"nanmax", kFloats> {
+  bool largest = true;
+  LOCUS_HD static auto init(auto a) { return m::nan(a); }
+  LOCUS_HD auto combine(auto a, auto b) const { return extreme(a, b, largest); }
+};
 template <Name Of, bool kMax>
 struct NanExtreme : Reduction<Of, kFloats, kX | kOut> {
   static constexpr bool kInRange = true;
   static constexpr bool needs_elements() { return true; }
   LOCUS_HD static auto init(auto a) { return m::nan(a); }
-  LOCUS_HD static auto combine(auto a, auto b) { return (kMax ? b > a : b < a) | (a != a) ? b : a; }
+  LOCUS_HD static auto combine(auto a, auto b) { return extreme(a, b, kMax); }
+#ifdef __CUDACC__
+  static void kernel(const auto& f) { f(NumberExtreme{{}, kMax}); }
+#endif
   auto grad(auto& x, auto& y, auto& dy, auto&) const { return where(x == y, dy, 0); }
 };
 struct NanMax : NanExtreme<"nanmax", true> {};

@@ -102,9 +102,8 @@ struct CountEngine {
     const ReduceWalk p(in, call.attributes<ReduceBy<CountNonzero>>().axes, false);
     by_size(size_of(in.meta.dtype), [&](auto word) {
       using W = decltype(word);
-      const auto all = static_cast<W>(~W{0});
       const Counter<W> counter{in.as<W>(), call.out[0].as<int64_t>(),
-                               is_floating(in.meta.dtype) ? static_cast<W>(all >> 1) : all};
+                               static_cast<W>(CountWords(in.meta.dtype).mask)};
       if (p.count > 0 && p.width() >= 8 && p.across() == 1 && p.down() != 1)
         counter.columns(p);
       else
