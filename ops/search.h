@@ -71,13 +71,14 @@ Tensor digitize(const Tensor& x, const Tensor& bins, const DigitizeOptions& opti
 
 // How often each integer from 0 on occurs in x (n,): i64, of length max(x) + 1, or minlength if
 // that is longer. With weights (n,): the sum of each integer's weights, in f64. Negative integers
-// are a ValueError, floats a DTypeError. The host waits for the extremes of x.
+// are a ValueError, and so are weights of 2^32 elements or more; floats are a DTypeError. The host
+// waits for the extremes of x.
 Tensor bincount(const Tensor& x, const BincountOptions& options = {}, Caller = Caller::here());
 
 // The number of elements of x in each bin, and the bins' edges. A bin contains its left edge; the
 // last bin contains both edges. Elements outside the edges, and NaN, are not counted. Counts are
-// i64, or have the weights' dtype (summed in f64, integers in i64). With `density`, counts are f64
-// and scaled to the integral 1.
+// i64, or have the weights' dtype (summed in f64, integers in i64). Weights of 2^32 elements or more
+// are a ValueError. With `density`, counts are f64 and scaled to the integral 1.
 //
 // Bins have equal width, from the smallest to the largest element or over `range`. If both ends are
 // equal, each moves out by .5. Edges are f32 for f32, f16 and bf16, else f64. A NaN or infinity

@@ -33,6 +33,8 @@ void expect_weights(const char* who, const Tensor& x, const Tensor& weights) {
   if (weights.shape() != x.shape())
     throw ShapeError(who, ": weights ", describe(weights), "; expected the shape of x ",
                      describe(x));
+  if (x.size() >= int64_t{1} << 32)
+    throw ValueError(who, ": weights ", describe(weights), "; expected fewer than 2^32 elements");
 }
 
 // The first and the last edge, and their difference.

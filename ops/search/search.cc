@@ -68,8 +68,10 @@ DType isin_infer(std::span<const Meta> in, const IsinAttrs&, std::span<Meta> out
 }
 
 void expect_weights(std::span<const Meta> in, size_t at) {
-  if (in.size() > at && Shape(in[at]) != Shape(in[0]))
-    throw ShapeError("expected weights of data's shape");
+  if (in.size() <= at) return;
+  if (Shape(in[at]) != Shape(in[0])) throw ShapeError("expected weights of data's shape");
+  if (in[0].size() >= int64_t{1} << 32)  // kernels sort positions of 32 bits
+    throw ValueError("expected weights of fewer than 2^32 elements, got ", in[0].size());
 }
 
 DType bincount_infer(std::span<const Meta> in, const BincountAttrs& a, std::span<Meta> out) {

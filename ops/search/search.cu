@@ -6,7 +6,9 @@
 
 #include <locus/core/scratch.h>
 #include <locus/devices/cuda/check.h>
+#include <locus/ops/kernel/ids.h>
 #include <locus/ops/kernel/reduce_block.h>
+#include <locus/ops/order/order_kernel.h>
 #include <locus/ops/search/search_kernel.h>
 
 namespace locus::cuda {
@@ -16,27 +18,37 @@ using Counter = unsigned long long;
 
 constexpr int kSharedBins = 8192;  // counters of a block, in shared memory
 
+// Element i as a number of a type that holds all numbers of the dtype.
+template <class To>
+__device__ To number_at(const void* x, DType d, int64_t i) {
+  return dispatch(d, [&](auto type) {
+    return convert<To>(static_cast<const typename decltype(type)::type*>(x)[i]);
+  });
+}
+
 // The bins of elements; -1: none.
-template <class T>
 struct IntegerBins {
-  const T* x;
+  const void* x;
+  DType dtype;
   int64_t bins;
   __device__ int64_t operator()(int64_t i) const {
-    const int64_t id = static_cast<int64_t>(x[i]);
+    const int64_t id = id_at(x, dtype, i);
     return static_cast<uint64_t>(id) < static_cast<uint64_t>(bins) ? id : -1;
   }
 };
-template <class T, class E>
+template <class E>
 struct EdgeBins {
-  const T* x;
+  const void* x;
+  DType dtype;
   const E* edges;
   int64_t bins;
   bool uniform;
   __device__ int64_t operator()(int64_t i) const {
-    const E q = convert<E>(x[i]), first = edges[0], last = edges[bins];
+    const E q = number_at<E>(x, dtype, i), first = edges[0], last = edges[bins];
     if constexpr (kFloating<E>)
       if (uniform) return search::uniform_bin(q, edges, bins, first, last, last - first);
-    const int64_t place = search::place_of<true>(edges, bins + 1, q);
+    const int64_t place = search::count_before(
+        bins + 1, [&](int64_t k) { return search::before<true>(edges[k], q); });
     return search::bin_of_place(place, q, first, last, bins);
   }
 };
@@ -79,48 +91,81 @@ __global__ void __launch_bounds__(kBlock)
   }
 }
 
-// Floats are summed in f64, integers in i64.
-template <class W>
-using SumOf = If<kFloating<Compute<W>>, double, uint64_t>;
-
-template <class W>
-__device__ SumOf<W> weight_at(const W* weights, uint32_t i) {
-  return static_cast<SumOf<W>>(convert<Compute<W>>(weights[i]));
-}
-template <class W>
-__device__ W result_of(SumOf<W> sum) {
-  if constexpr (kFloating<SumOf<W>>)
-    return convert<W>(sum);
-  else
-    return convert<W>(static_cast<int64_t>(sum));
+// Floats are summed in f64, integers in u64. Stores the sum of a bin.
+template <class S>
+__device__ void store(void* out, DType d, uint64_t bin, S sum) {
+  dispatch(d, [&](auto type) {
+    using W = typename decltype(type)::type;
+    using Whole = If<kFloating<S>, S, int64_t>;
+    static_cast<W*>(out)[bin] = convert<W>(static_cast<Whole>(sum));
+  });
 }
 
-// One block adds a bin: for bins of many elements.
-template <class W>
+// Sorted elements are added in pieces. A run is the elements of one bin. `parts` has two sums of
+// each piece: that of the run that began in an earlier piece, and that of the run that goes on in
+// the next piece. Other runs of the piece are results.
+constexpr int64_t kPiece = 512;
+constexpr uint64_t kNoBin = ~uint64_t{0};
+
+// A warp adds a piece, 32 elements at a time.
+template <class S>
 __global__ void __launch_bounds__(kBlock)
-    sum_long(const uint64_t* key, const uint32_t* value, int64_t n, const W* weights, int64_t bins,
-             W* out) {
-  for (int64_t b = blockIdx.x; b < bins; b += gridDim.x) {
-    const int64_t begin = search::place_of<false>(key, n, static_cast<uint64_t>(b));
-    const int64_t end = search::place_of<true>(key, n, static_cast<uint64_t>(b));
-    SumOf<W> sum = 0;
-    for (int64_t i = begin + threadIdx.x; i < end; i += kBlock) sum += weight_at(weights, value[i]);
-    sum = all_of_team(sum, kBlock, [](auto x, auto y) { return x + y; });
-    if (threadIdx.x == 0) out[b] = result_of<W>(sum);
+    sum_pieces(const uint64_t* __restrict__ key, const uint32_t* __restrict__ value, int64_t n,
+               const void* __restrict__ weights, DType dtype, uint64_t bins, S* __restrict__ parts,
+               void* __restrict__ out) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  for (int64_t p = first_thread() / 32; p * kPiece < n; p += all_threads() / 32) {
+    const int64_t begin = p * kPiece, end = begin + kPiece < n ? begin + kPiece : n;
+    const uint64_t before = begin > 0 ? key[begin - 1] : kNoBin;
+    uint64_t previous = before;  // the bin of the element before these 32
+    S carry = 0;                 // the sum of its run in this piece
+    for (int64_t at = begin; at < end; at += 32) {
+      const int64_t i = at + lane;
+      const uint64_t bin = i < end ? key[i] : kNoBin;
+      S sum = 0;
+      if (bin < bins) sum += number_at<S>(weights, dtype, value[i]);
+      const uint64_t left = __shfl_up_sync(~0u, bin, 1);
+      const unsigned starts = __ballot_sync(~0u, bin != (lane > 0 ? left : previous));
+      const unsigned until = starts & (~0u >> (31 - lane));  // runs that start up to this lane
+      const int first = until != 0 ? 31 - __clz(static_cast<int>(until)) : 0;
+#pragma unroll
+      for (int d = 1; d < 32; d *= 2) {
+        const S other = __shfl_up_sync(~0u, sum, d);
+        if (lane - d >= first) sum = other + sum;
+      }
+      if (until == 0) sum = carry + sum;
+      carry = __shfl_sync(~0u, sum, 31);
+      previous = __shfl_sync(~0u, bin, 31);
+      if (bin >= bins) continue;
+      const bool ends = i + 1 == n || key[i + 1] != bin;
+      if (!ends && i + 1 < end) continue;
+      if (bin == before)
+        parts[2 * p] = sum;
+      else if (ends)
+        store(out, dtype, bin, sum);
+      else
+        parts[2 * p + 1] = sum;
+    }
   }
 }
 
-// The thread at a bin's first element adds the bin. Other bins have been set to 0.
-template <class W>
+// A warp adds the parts of a run of several pieces, of which piece p is the first.
+template <class S>
 __global__ void __launch_bounds__(kBlock)
-    sum_short(const uint64_t* key, const uint32_t* value, int64_t n, const W* weights, int64_t bins,
-              W* out) {
-  for (int64_t i = first_thread(); i < n; i += all_threads()) {
-    const uint64_t b = key[i];
-    if (b == static_cast<uint64_t>(bins) || (i > 0 && key[i - 1] == b)) continue;
-    SumOf<W> sum = 0;
-    for (int64_t k = i; k < n && key[k] == b; ++k) sum += weight_at(weights, value[k]);
-    out[b] = result_of<W>(sum);
+    join_pieces(const uint64_t* __restrict__ key, int64_t n, DType dtype, uint64_t bins,
+                const S* __restrict__ parts, void* __restrict__ out) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  for (int64_t p = first_thread() / 32; (p + 1) * kPiece < n; p += all_threads() / 32) {
+    const int64_t begin = p * kPiece, end = begin + kPiece;
+    const uint64_t bin = key[end - 1];
+    if (bin >= bins || key[end] != bin || (begin > 0 && key[begin - 1] == bin)) continue;
+    const int64_t more =
+        search::count_before(n - end, [&](int64_t i) { return key[end + i] == bin; });
+    const int64_t last = (end + more - 1) / kPiece;
+    S sum = 0;
+    for (int64_t q = p + 1 + lane; q <= last; q += 32) sum += parts[2 * q];
+    sum = all_of_lanes(sum, 32, [](auto x, auto y) { return x + y; });
+    if (lane == 0) store(out, dtype, bin, parts[2 * p + 1] + sum);
   }
 }
 
@@ -167,15 +212,21 @@ void add_weights(const Call& call, const View& weights, F bin) {
   sorted_value = reinterpret_cast<uint32_t*>(memory + 2 * keys + values);
   launch(call.stream, n, find_keys<F>, bin, n, bins, key, value);
   sort(memory + 2 * keys + 2 * values);
-  dispatch(weights.meta.dtype, [&](auto type) {
-    using W = typename decltype(type)::type;
-    const W* const w = weights.as<W>();
-    W* const out = call.out[0].as<W>();
-    if (n / bins < 64)
-      return launch(call.stream, n, sum_short<W>, sorted_key, sorted_value, n, w, bins, out);
-    sum_long<W><<<blocks_for(call.stream, bins * kBlock), kBlock, 0, stream(call)>>>(
-        sorted_key, sorted_value, n, w, bins, out);
-  });
+  const auto add = [&](auto zero) {
+    using S = decltype(zero);
+    S* const parts = reinterpret_cast<S*>(memory);  // where `key` was
+    const DType d = weights.meta.dtype;
+    void* const out = call.out[0].data;
+    const auto end = static_cast<uint64_t>(bins);
+    const int64_t threads = (n + kPiece - 1) / kPiece * 32;
+    launch(call.stream, threads, sum_pieces<S>, sorted_key, sorted_value, n, weights.data, d, end,
+           parts, out);
+    if (n > kPiece) launch(call.stream, threads, join_pieces<S>, sorted_key, n, d, end, parts, out);
+  };
+  if (is_floating(weights.meta.dtype))
+    add(double{});
+  else
+    add(uint64_t{});
 }
 
 // With weights as the last operand, or without.
@@ -186,77 +237,110 @@ void sum_bins(const Call& call, int weights, F bin) {
   add_weights(call, call.in[weights], bin);
 }
 
-template <bool kRight, class T>
-__global__ void __launch_bounds__(kBlock)
-    find_places(const T* bins, int64_t m, const T* x, int64_t n, int64_t* out) {
-  for (int64_t i = first_thread(); i < n; i += all_threads())
-    out[i] = search::place_of<kRight>(bins, m, convert<Promoted<T>>(x[i]));
+// Elements are compared by their keys (order_kernel.h): -0 is 0, and all NaNs are one element above
+// all numbers.
+
+template <class W>
+__device__ bool is_nan(const KeyMap<W, true>&, W key) {
+  return key == static_cast<W>(~W{0});
+}
+template <class W>
+__device__ bool is_nan(const KeyMap<W, false>&, W) {
+  return false;
 }
 
-template <class T>
-__global__ void __launch_bounds__(kBlock)
-    find_equal(const T* x, int64_t n, const T* tests, int64_t m, bool invert, bool* out) {
+template <class Key, class W>
+__global__ void __launch_bounds__(kBlock) find_places(Key key, const W* bins, int64_t m, const W* x,
+                                                      int64_t n, bool right, int64_t* out) {
   for (int64_t i = first_thread(); i < n; i += all_threads()) {
-    const auto q = convert<Promoted<T>>(x[i]);
-    const int64_t place = search::place_of<false>(tests, m, q);
-    out[i] = (place < m && convert<Promoted<T>>(tests[place]) == q) != invert;
+    const W q = key(x[i]);
+    out[i] = search::count_before(m, [&](int64_t k) {
+      const W bin = key(bins[k]);
+      return bin < q || (right && bin == q);
+    });
+  }
+}
+
+template <class Key, class W>
+__global__ void __launch_bounds__(kBlock)
+    find_equal(Key key, const W* x, int64_t n, const W* tests, int64_t m, bool invert, bool* out) {
+  for (int64_t i = first_thread(); i < n; i += all_threads()) {
+    const W q = key(x[i]);
+    const int64_t place = search::count_before(m, [&](int64_t k) { return key(tests[k]) < q; });
+    out[i] = (place < m && key(tests[place]) == q && !is_nan(key, q)) != invert;
   }
 }
 
 // x: n rows of k elements.
-template <class T>
+template <class Key, class W>
 __global__ void __launch_bounds__(kBlock)
-    find_starts(const T* x, int64_t n, int64_t k, bool equal_nan, bool* out) {
+    find_starts(Key key, const W* x, int64_t n, int64_t k, bool equal_nan, bool* out) {
   for (int64_t i = first_thread(); i < n; i += all_threads()) {
     bool start = i == 0;
-    for (int64_t c = i * k; !start && c < (i + 1) * k; ++c)
-      start = search::differ(x[c], x[c - k], equal_nan);
+    for (int64_t c = i * k; !start && c < (i + 1) * k; ++c) {
+      const W own = key(x[c]);
+      start = own != key(x[c - k]) || (!equal_nan && is_nan(key, own));
+    }
     out[i] = start;
   }
 }
 
 struct Backend {
-  template <class T>
   static void searchsorted(const Call& call) {
-    const int64_t m = call.in[0].meta.size(), n = call.in[1].meta.size();
-    const auto kernel =
-        call.attributes<SearchAttrs>().right ? find_places<true, T> : find_places<false, T>;
-    if (n > 0)
-      launch(call.stream, n, kernel, call.in[0].as<const T>(), m, call.in[1].as<const T>(), n,
-             call.out[0].as<int64_t>());
+    const View &bins = call.in[0], &x = call.in[1];
+    const int64_t m = bins.meta.size(), n = x.meta.size();
+    if (n == 0) return;
+    by_key(x.meta.dtype, false, [&](auto key) {
+      using W = decltype(key(0));
+      launch(call.stream, n, find_places<decltype(key), W>, key, bins.as<W>(), m, x.as<W>(), n,
+             call.attributes<SearchAttrs>().right, call.out[0].as<int64_t>());
+    });
   }
 
-  template <class T>
   static void isin(const Call& call) {
-    const int64_t n = call.in[0].meta.size(), m = call.in[1].meta.size();
-    if (n > 0)
-      launch(call.stream, n, find_equal<T>, call.in[0].as<const T>(), n, call.in[1].as<const T>(),
-             m, call.attributes<IsinAttrs>().invert, call.out[0].as<bool>());
+    const View &x = call.in[0], &tests = call.in[1];
+    const int64_t n = x.meta.size(), m = tests.meta.size();
+    if (n == 0) return;
+    by_key(x.meta.dtype, false, [&](auto key) {
+      using W = decltype(key(0));
+      launch(call.stream, n, find_equal<decltype(key), W>, key, x.as<W>(), n, tests.as<W>(), m,
+             call.attributes<IsinAttrs>().invert, call.out[0].as<bool>());
+    });
   }
 
-  template <class T>
   static void bincount(const Call& call) {
-    sum_bins(call, 1, IntegerBins<T>{call.in[0].as<const T>(), call.out[0].meta.shape[0]});
+    const View& x = call.in[0];
+    const DType d = x.meta.dtype == bool_ ? u8 : x.meta.dtype;
+    sum_bins(call, 1, IntegerBins{x.data, d, call.out[0].meta.shape[0]});
   }
 
-  template <class T, class E>
-  static EdgeBins<T, E> bins_of(const Call& call) {
-    return {call.in[0].as<const T>(), call.in[1].as<const E>(), call.out[0].meta.shape[0],
-            call.attributes<HistogramAttrs>().uniform};
+  template <class E>
+  static void histogram_of(const Call& call) {
+    const View& x = call.in[0];
+    sum_bins(call, 2,
+             EdgeBins<E>{x.data, x.meta.dtype, call.in[1].as<E>(), call.out[0].meta.shape[0],
+                         call.attributes<HistogramAttrs>().uniform});
   }
-  template <class T>
   static void histogram(const Call& call) {
-    if constexpr (kSame<T, int64_t>)
-      if (call.in[1].meta.dtype == i64) return sum_bins(call, 2, bins_of<T, int64_t>(call));
-    sum_bins(call, 2, bins_of<T, search::EdgeOf<T>>(call));
+    switch (call.in[1].meta.dtype) {
+      case f32:
+        return histogram_of<float>(call);
+      case i64:
+        return histogram_of<int64_t>(call);
+      default:
+        return histogram_of<double>(call);
+    }
   }
 
-  template <class T>
   static void run_starts(const Call& call) {
-    const int64_t n = call.out[0].meta.size(), k = n > 0 ? call.in[0].meta.size() / n : 0;
-    if (n > 0)
-      launch(call.stream, n, find_starts<T>, call.in[0].as<const T>(), n, k,
+    const View& x = call.in[0];
+    const int64_t n = call.out[0].meta.size();
+    if (n == 0) return;
+    by_key(x.meta.dtype, false, [&](auto key) {
+      using W = decltype(key(0));
+      launch(call.stream, n, find_starts<decltype(key), W>, key, x.as<W>(), n, x.meta.size() / n,
              call.attributes<RunAttrs>().equal_nan, call.out[0].as<bool>());
+    });
   }
 };
 

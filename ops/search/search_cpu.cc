@@ -173,74 +173,96 @@ void look_up(const Call& call, Range range, const T* tests, bool invert) {
   });
 }
 
-struct Backend {
-  template <class T>
-  static void searchsorted(const Call& call) {
-    const T *bins = call.in[0].as<T>(), *x = call.in[1].as<T>();
-    int64_t* const out = call.out[0].as<int64_t>();
-    const int64_t n = call.in[0].meta.size();
-    const bool right = call.attributes<SearchAttrs>().right;
-    parallel_ranges(call.in[1].meta.size(), 1024, [&](int64_t begin, int64_t end) {
-      const auto write = [&](int64_t i, auto, int64_t place) { out[i] = place; };
-      if (right)
-        each_place<true>(bins, n, x, begin, end, write);
-      else
-        each_place<false>(bins, n, x, begin, end, write);
-    });
-  }
+template <class T>
+void find_all(const Call& call) {
+  const T *bins = call.in[0].as<T>(), *x = call.in[1].as<T>();
+  int64_t* const out = call.out[0].as<int64_t>();
+  const int64_t n = call.in[0].meta.size();
+  const bool right = call.attributes<SearchAttrs>().right;
+  parallel_ranges(call.in[1].meta.size(), 1024, [&](int64_t begin, int64_t end) {
+    const auto write = [&](int64_t i, auto, int64_t place) { out[i] = place; };
+    if (right)
+      each_place<true>(bins, n, x, begin, end, write);
+    else
+      each_place<false>(bins, n, x, begin, end, write);
+  });
+}
 
-  template <class T>
-  static void isin(const Call& call) {
-    const T *x = call.in[0].as<T>(), *tests = call.in[1].as<T>();
-    bool* const out = call.out[0].as<bool>();
-    const int64_t m = call.in[1].meta.size(), n = call.in[0].meta.size();
-    const bool invert = call.attributes<IsinAttrs>().invert;
-    if constexpr (!kFloating<Compute<T>>)
-      if (m > 0) {
-        const Range range = range_of(tests, m);
-        if (range.width < static_cast<uint64_t>(4096 + 2 * (n + m)))
-          return look_up(call, range, tests, invert);
-      }
-    parallel_ranges(n, 1024, [&](int64_t begin, int64_t end) {
-      each_place<false>(tests, m, x, begin, end, [&](int64_t i, auto q, int64_t place) {
-        const bool found = place < m && convert<decltype(q)>(tests[place]) == q;
-        out[i] = found != invert;
-      });
-    });
-  }
-
-  template <class T>
-  static void bincount(const Call& call) {
-    sum_bins(call, 1, &ids_of_integers<T>);
-  }
-  template <class T>
-  static void histogram(const Call& call) {
-    if constexpr (kSame<T, int64_t>)
-      if (call.in[1].meta.dtype == i64) return sum_bins(call, 2, &ids_of_edges<T, int64_t>);
-    sum_bins(call, 2, &ids_of_edges<T, search::EdgeOf<T>>);
-  }
-
-  template <class T>
-  static void run_starts(const Call& call) {
-    const T* x = call.in[0].as<T>();
-    bool* const out = call.out[0].as<bool>();
-    const int64_t n = call.out[0].meta.size(), k = n > 0 ? call.in[0].meta.size() / n : 0;
-    const bool equal_nan = call.attributes<RunAttrs>().equal_nan;
-    if (k == 1) {
-      if (n > 0) out[0] = true;
-      return parallel_ranges(n - 1, kGrain, [&](int64_t begin, int64_t end) {
-        const bool same_nan = equal_nan;  // no store changes a copy
-        for (int64_t i = begin; i < end; ++i) out[i + 1] = search::differ(x[i + 1], x[i], same_nan);
-      });
+template <class T>
+void find_equal(const Call& call) {
+  const T *x = call.in[0].as<T>(), *tests = call.in[1].as<T>();
+  bool* const out = call.out[0].as<bool>();
+  const int64_t m = call.in[1].meta.size(), n = call.in[0].meta.size();
+  const bool invert = call.attributes<IsinAttrs>().invert;
+  if constexpr (!kFloating<Compute<T>>)
+    if (m > 0) {
+      const Range range = range_of(tests, m);
+      if (range.width < static_cast<uint64_t>(4096 + 2 * (n + m)))
+        return look_up(call, range, tests, invert);
     }
-    parallel_ranges(n, kGrain / (k + 1) + 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        bool start = i == 0;
-        for (int64_t c = i * k; !start && c < (i + 1) * k; ++c)
-          start = search::differ(x[c], x[c - k], equal_nan);
-        out[i] = start;
-      }
+  parallel_ranges(n, 1024, [&](int64_t begin, int64_t end) {
+    each_place<false>(tests, m, x, begin, end, [&](int64_t i, auto q, int64_t place) {
+      const bool found = place < m && convert<decltype(q)>(tests[place]) == q;
+      out[i] = found != invert;
     });
+  });
+}
+
+template <class T>
+LOCUS_HD bool differ(T a, T b, bool equal_nan) {
+  const Compute<T> x = convert<Compute<T>>(a), y = convert<Compute<T>>(b);
+  return (x != y) & !(equal_nan & (x != x) & (y != y));
+}
+
+template <class T>
+void find_starts(const Call& call) {
+  const T* x = call.in[0].as<T>();
+  bool* const out = call.out[0].as<bool>();
+  const int64_t n = call.out[0].meta.size(), k = n > 0 ? call.in[0].meta.size() / n : 0;
+  const bool equal_nan = call.attributes<RunAttrs>().equal_nan;
+  if (k == 1) {
+    if (n > 0) out[0] = true;
+    return parallel_ranges(n - 1, kGrain, [&](int64_t begin, int64_t end) {
+      const bool same_nan = equal_nan;  // no store changes a copy
+      for (int64_t i = begin; i < end; ++i) out[i + 1] = differ(x[i + 1], x[i], same_nan);
+    });
+  }
+  parallel_ranges(n, kGrain / (k + 1) + 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      bool start = i == 0;
+      for (int64_t c = i * k; !start && c < (i + 1) * k; ++c)
+        start = differ(x[c], x[c - k], equal_nan);
+      out[i] = start;
+    }
+  });
+}
+
+// Calls f with the type of the first operand.
+void by_type(const Call& call, const auto& f) { dispatch(call.in[0].meta.dtype, f); }
+
+struct Backend {
+  static void searchsorted(const Call& call) {
+    by_type(call, [&](auto type) { find_all<typename decltype(type)::type>(call); });
+  }
+  static void isin(const Call& call) {
+    by_type(call, [&](auto type) { find_equal<typename decltype(type)::type>(call); });
+  }
+  static void bincount(const Call& call) {
+    by_type(call, [&](auto type) {
+      using T = typename decltype(type)::type;
+      if constexpr (!kFloating<Compute<T>>) sum_bins(call, 1, &ids_of_integers<T>);
+    });
+  }
+  static void histogram(const Call& call) {
+    if (call.in[0].meta.dtype == i64 && call.in[1].meta.dtype == i64)
+      return sum_bins(call, 2, &ids_of_edges<int64_t, int64_t>);
+    by_type(call, [&](auto type) {
+      using T = typename decltype(type)::type;
+      sum_bins(call, 2, &ids_of_edges<T, search::EdgeOf<T>>);
+    });
+  }
+  static void run_starts(const Call& call) {
+    by_type(call, [&](auto type) { find_starts<typename decltype(type)::type>(call); });
   }
 };
 

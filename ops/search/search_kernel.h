@@ -33,13 +33,12 @@ LOCUS_HD bool before(V bin, V q) {
   return (bin < q) | ((q != q) & (bin == bin));
 }
 
-// The place of q in n sorted elements.
-template <bool kRight, class T, class V>
-LOCUS_HD int64_t place_of(const T* bins, int64_t n, V q) {
+// How many of n elements pass a test: the first ones do, and no later one.
+LOCUS_HD int64_t count_before(int64_t n, const auto& passes) {
   int64_t begin = 0;
   for (int64_t length = n; length > 0;) {
     const int64_t half = length / 2;
-    const bool up = before<kRight>(convert<V>(bins[begin + half]), q);
+    const bool up = passes(begin + half);
     begin = up ? begin + half + 1 : begin;
     length = up ? length - half - 1 : half;
   }
@@ -68,28 +67,16 @@ LOCUS_HD int64_t uniform_bin(E x, const E* edges, int64_t bins, E first, E last,
   return i;
 }
 
-template <class T>
-LOCUS_HD bool differ(T a, T b, bool equal_nan) {
-  if constexpr (k16Bit<T>) {
-    return differ(static_cast<float>(a), static_cast<float>(b), equal_nan);
-  } else {
-    return (a != b) & !(equal_nan & (a != a) & (b != b));
-  }
-}
-
 inline constexpr DTypes<i32, i64, u8, i8, bool_> kIds;
 
 template <class Backend>
 constexpr KernelList kernels() {
   KernelList list;
-  list.add_each("searchsorted", kAllDTypes,
-                [](auto d) { return Backend::template searchsorted<CppTypeOf<d>>; });
-  list.add_each("isin", kAllDTypes, [](auto d) { return Backend::template isin<CppTypeOf<d>>; });
-  list.add_each("bincount", kIds, [](auto d) { return Backend::template bincount<CppTypeOf<d>>; });
-  list.add_each("histogram", kAllDTypes,
-                [](auto d) { return Backend::template histogram<CppTypeOf<d>>; });
-  list.add_each("run_starts", kAllDTypes,
-                [](auto d) { return Backend::template run_starts<CppTypeOf<d>>; });
+  list.add("searchsorted", kAllDTypes, Backend::searchsorted);
+  list.add("isin", kAllDTypes, Backend::isin);
+  list.add("bincount", kIds, Backend::bincount);
+  list.add("histogram", kAllDTypes, Backend::histogram);
+  list.add("run_starts", kAllDTypes, Backend::run_starts);
   return list;
 }
 

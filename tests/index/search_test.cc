@@ -1,6 +1,7 @@
 // Places in sorted bins, and counts: edges, NaN, dtypes, orders of sums, errors.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -142,6 +143,26 @@ TEST(Bincount, WeightsGiveF64AndRepeatBitByBit) {
   }
 }
 
+// Runs of equal integers that are short, long, and longer than what one warp of a GPU adds.
+TEST(Bincount, AddsRunsOfAllLengths) {
+  for (Context c : contexts()) {
+    for (const int64_t n : {1, 511, 512, 513, 5000, 70'000}) {
+      const Tensor i = arange(0, n, 1, {c, i64});
+      for (const Tensor& x : {i, i / 7, i / 700, i * 0, where(i < n / 2, 3, i)}) {
+        const Tensor ids = x.astype(i64);
+        const Numbers each = numbers(ids);
+        const Tensor w = i % 10;
+        const Numbers weights = numbers(w);
+        Reals expected(static_cast<size_t>(*std::ranges::max_element(each)) + 1);
+        for (size_t k = 0; k < each.size(); ++k)
+          expected[static_cast<size_t>(each[k])] += static_cast<double>(weights[k]);
+        EXPECT_EQ(values(bincount(ids, {.weights = w})), expected) << n;
+        EXPECT_EQ(values(bincount(flip(ids, 0), {.weights = flip(w, 0)})), expected) << n;
+      }
+    }
+  }
+}
+
 TEST(Bincount, RefusesNegativesFloatsAndOtherShapes) {
   for (Context c : contexts()) {
     const std::string text = message_of<ValueError>([&] { bincount(array({2, -3}, c)); });
@@ -229,6 +250,19 @@ TEST(Histogram, RefusesWrongRangesAndEdges) {
     EXPECT_THROW(histogram(x, array({0.0, kNan}, c)), ValueError);
     EXPECT_THROW(histogram(x, array({0.0, 1.0}, c), {.range = std::pair{0., 1.}}), ValueError);
     EXPECT_THROW(histogram(array({1e8, 1e8 + 8}, {c, f32}), 1000), ValueError);
+  }
+}
+
+TEST(Histogram, RefusesWeightsThat32BitsDoNotCount) {
+  for (Context c : contexts()) {
+    const Shape shape{int64_t{1} << 32};
+    const Tensor x = broadcast_to(zeros({1}, {c, u8}), shape);
+    const Tensor w = broadcast_to(ones({1}, {c, f32}), shape);
+    const std::string text = "; expected fewer than 2^32 elements";
+    for (const std::string& found :
+         {message_of<ValueError>([&] { histogram(x, 4, {.weights = w}); }),
+          message_of<ValueError>([&] { bincount(x, {.weights = w}); })})
+      EXPECT_NE(found.find(text), std::string::npos) << found;
   }
 }
 
