@@ -1,4 +1,4 @@
-// The view "diagonal".
+// The view "diagonal", and its adjoint.
 #include <algorithm>
 
 #include <locus/core/base/at_line.h>
@@ -10,7 +10,7 @@
 
 namespace locus {
 
-Meta detail::diagonal_of(const Meta& m, const DiagonalAttrs& a) {
+Meta detail::diagonal_meta(const Meta& m, const DiagonalAttrs& a) {
   const auto lacks = [&](int axis) { return axis < 0 || axis >= m.rank; };
   if (lacks(a.row) || lacks(a.column) || a.row == a.column)
     throw ShapeError("expected two of the ", static_cast<int>(m.rank), " axes, got ", a.row,
@@ -28,27 +28,40 @@ Meta detail::diagonal_of(const Meta& m, const DiagonalAttrs& a) {
 namespace {
 
 View diagonal_view(const View& in, const DiagonalAttrs& a) {
-  View v{in.data, detail::diagonal_of(in.meta, a), {}};
-  int n = 0;
-  for (int i = 0; i < in.meta.rank; ++i)
-    if (i != a.row && i != a.column) v.stride[n++] = in.stride[i];
-  v.stride[n] = in.stride[a.row] + in.stride[a.column];
-  if (v.meta.shape[n] == 0) return v;
-  const int64_t first =
-      a.offset > 0 ? a.offset * in.stride[a.column] : -a.offset * in.stride[a.row];
-  v.data = static_cast<char*>(in.data) + first * size_of(in.meta.dtype);
-  return v;
+  return diagonal_of(in, detail::diagonal_meta(in.meta, a), a);
 }
 
 Tensors diagonal_gradient(const Saved& saved, std::span<const Tensor> dout) {
   static const OpRef<EmbedDiagonal> op(EmbedDiagonal::kName);
-  return {invoke(op, {dout[0]}, EmbedDiagonal{{}, saved.attrs<DiagonalAttrs>(), saved.in_meta(0)})};
+  return {invoke(op, {dout[0]}, {saved.attrs<DiagonalAttrs>(), saved.in_meta(0)})};
 }
 
 Samples diagonal_samples(Context c, DType d) {
   return {Sample({sample_values(c, d, {3, 4})}, DiagonalAttrs{}),
           Sample({sample_values(c, d, {4, 2, 3})}, DiagonalAttrs{-1, 0, 2}),
           Sample({sample_values(c, d, {2, 3, 4})}, DiagonalAttrs{1, 2, 1})};
+}
+
+DType infer_embedding(std::span<const Meta> in, const EmbedDiagonal& e, std::span<Meta> out) {
+  out[0] = e.base;
+  out[0].dtype = in[0].dtype;
+  const Shape expected(detail::diagonal_meta(out[0], e.diagonal));
+  if (expected != Shape(in[0]))
+    throw ShapeError("expected the shape of a diagonal of ", Shape(out[0]), ", ", expected);
+  return in[0].dtype;
+}
+
+Tensors embedding_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  static const OpRef<DiagonalAttrs> op("diagonal");
+  return {invoke(op, {dout[0]}, saved.attrs<EmbedDiagonal>().diagonal)};
+}
+
+Samples embedding_samples(Context c, DType d) {
+  const auto one = [&](const Shape& shape, const DiagonalAttrs& a, const Shape& base) {
+    return Sample({sample_values(c, d, shape)}, EmbedDiagonal{a, make_meta(d, base)});
+  };
+  return {one({3}, {}, {3, 3}), one({2, 3}, {1, 2, 0}, {4, 2, 5}),
+          one({3, 2}, {-1, 0, 2}, {3, 3, 4})};
 }
 
 }  // namespace
@@ -71,6 +84,11 @@ void register_diagonal() {
       .view<&diagonal_view>()
       .gradient<&diagonal_gradient>(Keep::none)
       .samples<&diagonal_samples>();
+  OpDef<EmbedDiagonal>(EmbedDiagonal::kName, {"data"})
+      .infer<&infer_embedding>()
+      .layout(Layout::rows)
+      .gradient<&embedding_gradient>(Keep::none)
+      .samples<&embedding_samples>();
 }
 
 }  // namespace locus

@@ -38,15 +38,6 @@ Meta result_of(const Triangle& r, const Meta& in) {
   return in;
 }
 
-Meta result_of(const EmbedDiagonal& r, const Meta& in) {
-  Meta out = r.base;
-  out.dtype = in.dtype;
-  if (Shape(detail::diagonal_of(out, r.diagonal)) != Shape(in))
-    throw ShapeError("expected the shape of a diagonal of ", Shape(out), ", ",
-                     Shape(detail::diagonal_of(out, r.diagonal)));
-  return out;
-}
-
 Meta result_of(const Windows& r, const Meta& in) {
   const int axes = in.rank - 2;
   if (axes < 1 || axes > 3)
@@ -64,6 +55,7 @@ Meta result_of(const Nearest& r, const Meta& in) {
   for (int a = 0; a < in.rank; ++a) {
     if (r.size[a] < 0 || (r.size[a] > 0 && in.shape[a] == 0))
       throw ShapeError("cannot make ", r.size[a], " elements of ", in.shape[a], " along axis ", a);
+    if (r.size[a] != in.shape[a]) detail::expect_positions(in.shape[a], r.size[a], a);
     out.shape[a] = r.size[a];
   }
   return out;
@@ -97,11 +89,6 @@ Tensor adjoint(Roll r, const Tensor& dout, const Meta& in) {
 Tensor adjoint(const Triangle& r, const Tensor& dout, const Meta&) {
   static const OpRef<Triangle> op(Triangle::kName);
   return invoke(op, {dout}, r);
-}
-
-Tensor adjoint(const EmbedDiagonal& r, const Tensor& dout, const Meta&) {
-  static const OpRef<DiagonalAttrs> op("diagonal");
-  return invoke(op, {dout}, r.diagonal);
 }
 
 Tensor adjoint(const Windows& r, const Tensor& dout, const Meta& in) {
@@ -142,11 +129,6 @@ std::vector<Case<Roll>> cases(const Roll&, DType) {
 std::vector<Case<Triangle>> cases(const Triangle&, DType) {
   return {{{3, 4}, {{}, 0, false}}, {{2, 4, 3}, {{}, -2, false}}, {{3, 3}, {{}, 1, false}},
           {{3, 4}, {{}, 0, true}},  {{2, 4, 3}, {{}, -2, true}},  {{3, 3}, {{}, 1, true}}};
-}
-std::vector<Case<EmbedDiagonal>> cases(const EmbedDiagonal&, DType d) {
-  return {{{3}, {{}, {}, make_meta(d, Shape{3, 3})}},
-          {{2, 3}, {{}, {1, 2, 0}, make_meta(d, Shape{4, 2, 5})}},
-          {{3, 2}, {{}, {-1, 0, 2}, make_meta(d, Shape{3, 3, 4})}}};
 }
 std::vector<Case<Windows>> cases(const Windows&, DType) {
   return {{{2, 2, 5, 6}, {{}, {2, 3}, {1, 2}, {2, 1}, {1, 0}}},
@@ -191,6 +173,13 @@ int64_t padded_axis(int64_t n, int64_t before, int64_t after, int axis, PadRule 
     throw ValueError("axis ", axis,
                      " is empty, so no element can be repeated; expected mode constant");
   return length;
+}
+
+void expect_positions(int64_t n, int64_t length, int axis) {
+  int64_t product = 0;
+  if (__builtin_mul_overflow(n, length, &product) || product >= int64_t{1} << 62)
+    throw ShapeError("cannot make ", length, " elements of ", n, " along axis ", axis,
+                     ": expected lengths whose product is less than 2^62");
 }
 
 int64_t window_count(int64_t n, const Windows& w, int s, const char* who) {

@@ -96,16 +96,17 @@ struct Backend {
     }
     by_size(bytes, [&](auto word) {
       using T = decltype(word);
-      constexpr int kEach = sizeof(T) == 8 ? 2 : 4;
       const int64_t size = w.places * w.inner;
-      const bool whole = aligned(out.data, sizeof(T) * kEach);
       const auto go = [&](auto index) {
         using I = decltype(index);
+        // Wide indices are rare: fewer elements of a thread are less code.
+        constexpr int kEach = (sizeof(T) == 8 ? 2 : 4) / (sizeof(I) == 8 ? 2 : 1);
+        const bool whole = aligned(out.data, sizeof(T) * kEach);
         launch(call.stream, (size + kEach - 1) / kEach, rearrange_packs<T, I, kEach, R>, r, w,
                Divisors<I>(w), in.as<T>(), out.as<T>(), static_cast<T>(bits), whole);
       };
-      // Twice a length is an index, too.
-      if (narrow(2 * elements) && narrow(2 * in.meta.size()))
+      constexpr int64_t kMost = int64_t{1} << 30;  // twice a length is an index, too
+      if (elements < kMost && in.meta.size() < kMost)
         go(int32_t{});
       else
         go(int64_t{});
@@ -115,6 +116,6 @@ struct Backend {
 
 }  // namespace
 
-extern constinit const KernelList rearrange = rearrange_kernels<Backend>();
+extern constinit const KernelList rearrange = rearrange_kernels<Backend, Views>();
 
 }  // namespace locus::cuda

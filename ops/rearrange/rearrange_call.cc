@@ -148,7 +148,7 @@ Tensor diag(const Tensor& x, int64_t k, Caller from) try {
       __builtin_mul_overflow(n, n, &elements))
     throw ShapeError("diag: ", describe(x), ": expected a matrix whose elements 63 bits count; ",
                      "got k ", k);
-  return invoke(op, {x}, {{}, {k, 0, 1}, make_meta(x.dtype(), Shape{n, n})});
+  return invoke(op, {x}, {{k, 0, 1}, make_meta(x.dtype(), Shape{n, n})});
 } catch (const Error&) {
   rethrow_at(from);
 }

@@ -136,6 +136,6 @@ struct Backend {
 
 }  // namespace
 
-extern constinit const KernelList rearrange = rearrange_kernels<Backend>();
+extern constinit const KernelList rearrange = rearrange_kernels<Backend, Views>();
 
 }  // namespace locus::LOCUS_ISA_NAMESPACE

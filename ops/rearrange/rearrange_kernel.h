@@ -74,36 +74,6 @@ struct Triangle : Rearrangement {
   }
 };
 
-// The diagonal with column - row == offset of the axes `row` and `column`.
-struct DiagonalAttrs {
-  int64_t offset = 0;
-  int32_t row = 0, column = 1;
-};
-// Zeros of base's shape with the input on a diagonal. The input has base's other axes, then the
-// diagonal: the adjoint of the view "diagonal".
-struct EmbedDiagonal : Rearrangement {
-  static constexpr const char* kName = "embed_diagonal";
-  static constexpr bool kByAxis = false;
-  DiagonalAttrs diagonal;
-  Meta base;
-
-  template <class I>
-  LOCUS_HD Source<I> source(int axis, const Place<I>& p) const {
-    if (axis < p.in_rank - 1) {  // the axis-th of base's other axes
-      int a = 0;
-      for (int left = axis; true; ++a)
-        if (a != diagonal.row && a != diagonal.column && left-- == 0) break;
-      return {p.at(a), p.is_last(a) ? I{1} : Source<I>::kAll};
-    }
-    const I row = p.at(diagonal.row), column = p.at(diagonal.column);
-    const I apart = column - row - static_cast<I>(diagonal.offset);
-    const bool moves = p.is_last(diagonal.row) || p.is_last(diagonal.column);
-    if (apart == 0) return {diagonal.offset > 0 ? row : column, moves ? I{1} : Source<I>::kAll};
-    const I left = p.is_last(diagonal.column) ? -apart : p.is_last(diagonal.row) ? apart : -1;
-    return {-1, left > 0 ? left : Source<I>::kAll};
-  }
-};
-
 // Windows of the spatial axes, all but the first two. The result has the first two axes, one axis
 // of positions in the window for each spatial axis, then one axis of windows for each.
 struct Windows : Rearrangement {
@@ -124,7 +94,7 @@ struct Windows : Rearrangement {
   }
 };
 
-// Element i of an axis of length m is element floor(i n / m) of n.
+// Element i of an axis of length m is element floor(i n / m) of n. If n != m, n m < 2^62.
 struct Nearest : Rearrangement {
   static constexpr const char* kName = "resize_nearest";
   int64_t size[kMaxRank] = {};  // the result's lengths
@@ -151,7 +121,6 @@ constexpr void each_rearrangement(const auto& f) {
   f(Pad());
   f(Roll());
   f(Triangle());
-  f(EmbedDiagonal());
   f(Windows());
   f(Nearest());
 }
@@ -192,13 +161,49 @@ LOCUS_HD RearrangeWalk walk_of(const R& r, const View& in, const View& out) {
   return w;
 }
 
-template <class Backend>
+// The diagonal with column - row == offset of the axes `row` and `column`.
+struct DiagonalAttrs {
+  int64_t offset = 0;
+  int32_t row = 0, column = 1;
+};
+// Zeros of base's shape with the input on a diagonal: the adjoint of the view "diagonal".
+struct EmbedDiagonal {
+  static constexpr const char* kName = "embed_diagonal";
+  DiagonalAttrs diagonal;
+  Meta base;
+};
+
+// The diagonal of `base`, of shape `m`: base's other axes, then the diagonal.
+LOCUS_HD View diagonal_of(const View& base, const Meta& m, const DiagonalAttrs& a) {
+  View v{base.data, m, {}};
+  int n = 0;
+  for (int i = 0; i < base.meta.rank; ++i)
+    if (i != a.row && i != a.column) v.stride[n++] = base.stride[i];
+  v.stride[n] = base.stride[a.row] + base.stride[a.column];
+  if (m.shape[n] == 0) return v;  // the offset may lie outside
+  const int64_t first =
+      a.offset > 0 ? a.offset * base.stride[a.column] : -a.offset * base.stride[a.row];
+  v.data = static_cast<char*>(base.data) + first * size_of(m.dtype);
+  return v;
+}
+
+template <class Views>
+void embed_diagonal(const Call& call) {
+  const View &in = call.in[0], &out = call.out[0];
+  Views::fill(out, 0, call.stream);
+  if (in.meta.size() == 0) return;
+  const DiagonalAttrs& a = call.attributes<EmbedDiagonal>().diagonal;
+  Views::copy(in, diagonal_of(out, in.meta, a), call.stream);
+}
+
+template <class Backend, class Views>
 constexpr KernelList rearrange_kernels() {
   KernelList list;
   each_rearrangement([&list](auto r) {
     using R = decltype(r);
     list.add(R::kName, kAllDTypes, Backend::template rearrange<R>);
   });
+  list.add(EmbedDiagonal::kName, kAllDTypes, embed_diagonal<Views>);
   return list;
 }
 

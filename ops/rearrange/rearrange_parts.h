@@ -14,8 +14,10 @@ namespace locus::detail {
 int64_t padded_axis(int64_t n, int64_t before, int64_t after, int axis, PadRule rule);
 // The number of windows along spatial axis s, of n elements. Errors begin with `who`.
 int64_t window_count(int64_t n, const Windows& w, int s, const char* who = "");
+// ShapeError unless 63 bits count the positions, between n elements, of `length` elements.
+void expect_positions(int64_t n, int64_t length, int axis);
 // The shape of the view "diagonal" of m. ShapeError for axes that m lacks.
-Meta diagonal_of(const Meta& m, const DiagonalAttrs& a);
+Meta diagonal_meta(const Meta& m, const DiagonalAttrs& a);
 // f(x); 16-bit x is cast to f32, and the result back.
 Tensor in_f32(const Tensor& x, const std::function<Tensor(Tensor)>& f);
 

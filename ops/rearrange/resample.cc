@@ -28,6 +28,13 @@ DType infer_pad_grad(std::span<const Meta> in, const PadGrad& map, std::span<Met
   return in[0].dtype;
 }
 
+template <class M>
+DType infer_positions(std::span<const Meta> in, const M& map, std::span<Meta> out) {
+  const DType d = infer_axis(in, map, out);
+  detail::expect_positions(in[0].shape[map.axis], map.length, map.axis);
+  return d;
+}
+
 Tensors pad_grad_gradient(const Saved& saved, std::span<const Tensor> dout) {
   static const OpRef<Pad> op(Pad::kName);
   const PadGrad& map = saved.attrs<PadGrad>();
@@ -117,15 +124,15 @@ void register_resample() {
       .gradient<&pad_grad_gradient>(Keep::none)
       .samples<&pad_grad_samples>();
   OpDef<NearestGrad>(NearestGrad::kName, {"dout"})
-      .infer<&infer_axis<NearestGrad>>()
+      .infer<&infer_positions<NearestGrad>>()
       .gradient<&nearest_grad_gradient>(Keep::none)
       .samples<&nearest_grad_samples>();
   OpDef<Linear>("resize_linear", {"data"})
-      .infer<&infer_axis<Linear>>()
+      .infer<&infer_positions<Linear>>()
       .gradient<&linear_gradient<Linear, LinearGrad>>(Keep::none)
       .samples<&linear_samples<Linear>>();
   OpDef<LinearGrad>(LinearGrad::kName, {"dout"})
-      .infer<&infer_axis<LinearGrad>>()
+      .infer<&infer_positions<LinearGrad>>()
       .gradient<&linear_gradient<LinearGrad, Linear>>(Keep::none)
       .samples<&linear_samples<LinearGrad>>();
   OpDef<Columns>(Columns::kName, {"columns"})

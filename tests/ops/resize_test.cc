@@ -7,6 +7,7 @@
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/matmul.h>
+#include <locus/ops/view.h>
 #include "tests/support/contexts.h"
 #include "tests/tape/gradcheck.h"
 
@@ -51,6 +52,21 @@ TEST(Interpolate, LinearHasCentresOrCorners) {
             return {interpolate(in[0], {2, 7, 3}, {InterpolateMode::trilinear, corners})};
           },
           {sample_values(c, f64, {1, 1, 3, 4, 2})});
+  }
+}
+
+TEST(Interpolate, RefusesLengthsWhoseProductIsTooLarge) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const auto row = [&](DType d) {
+      return broadcast_to(ones({1, 1, 1}, {c, d}), {1, 1, int64_t{1} << 60});
+    };
+    EXPECT_THAT(values(interpolate(row(u8), {2})), ElementsAre(1, 1));
+    EXPECT_THAT(message_of<ShapeError>([&] { interpolate(row(u8), {4}); }),
+                HasSubstr("expected lengths whose product is less than 2^62"));
+    const InterpolateOptions linear{InterpolateMode::linear};
+    EXPECT_THROW(interpolate(row(f32), {4}, linear), ShapeError);
+    EXPECT_THROW(interpolate(ones({1, 1, 4}, {c, u8}), {int64_t{1} << 60}), ShapeError);
   }
 }
 

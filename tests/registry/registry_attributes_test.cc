@@ -98,7 +98,7 @@ void add_rearrangements(Known& all) {
   using Diagonal = DiagonalAttrs;
   add<Diagonal, 0, &Diagonal::offset, &Diagonal::row, &Diagonal::column>(
       all, {"offset", "row", "column"});
-  add<EmbedDiagonal, 1, &EmbedDiagonal::diagonal, &EmbedDiagonal::base>(all, {"diagonal", "base"});
+  add<EmbedDiagonal, 0, &EmbedDiagonal::diagonal, &EmbedDiagonal::base>(all, {"diagonal", "base"});
   add<Windows, 1, &Windows::kernel, &Windows::stride, &Windows::dilate, &Windows::pad>(
       all, {"kernel", "stride", "dilate", "pad"});
   add<Columns, 1, &Columns::kernel, &Columns::stride, &Columns::dilate, &Columns::pad,
