@@ -23,7 +23,7 @@ namespace {
 template <class T, class V = T>
 struct RowIn {
   using Value = V;
-  static constexpr bool kDirect = kSame<T, V>;
+  static constexpr bool kDirect = kSame<T, V>, kShared = false;
   const T* data;
   int64_t n;
 
@@ -39,7 +39,7 @@ struct RowIn {
 template <class T, class V = T>
 struct RowOut {
   using Value = V;
-  static constexpr bool kDirect = kSame<T, V>;
+  static constexpr bool kDirect = kSame<T, V>, kShared = false;
   T* data;
   int64_t n;
 
@@ -51,14 +51,13 @@ struct RowOut {
       for (int64_t j = 0; j < w; ++j) data[to + c * inner + j] = convert<T>(rows[j * n + c]);
   }
 };
-// n values of scratch memory for each row.
+// n values of scratch memory, which the rows of a thread share.
 template <class V>
 struct RowScratch {
   using Value = V;
-  static constexpr bool kDirect = false;
+  static constexpr bool kDirect = false, kShared = true;
   int64_t n;
 
-  V* at(int64_t) const { return nullptr; }
   LOCUS_HD void load(int64_t, int64_t, int64_t, V*) const {}
   LOCUS_HD void store(const V*, int64_t, int64_t, int64_t) const {}
 };
@@ -77,7 +76,10 @@ struct Staged {
   typename Operand::Value* rows;  // null: the function works on the operand's own memory
 
   LOCUS_HD typename Operand::Value* at(int64_t row, int64_t j) const {
-    return rows ? rows + j * operand.n : operand.at(row);
+    if constexpr (Operand::kShared)
+      return rows;
+    else
+      return rows ? rows + j * operand.n : operand.at(row);
   }
 };
 
@@ -91,7 +93,7 @@ void map_rows(const Call& call, const Along& along, const RowOptions& o, const F
     using Operand = std::remove_cvref_t<decltype(operand)>;
     if (Operand::kDirect && inner == 1) return 0;
     constexpr auto kSize = static_cast<int64_t>(sizeof(typename Operand::Value));
-    return (operand.n * width * kSize + 63) / 64 * 64;
+    return (operand.n * (Operand::kShared ? 1 : width) * kSize + 63) / 64 * 64;
   };
   const int64_t all = (bytes(operands) + ... + 0);
   const int64_t work = o.work * width, grain = work < kRowWork ? kRowWork / (work + 1) + 1 : 1;
