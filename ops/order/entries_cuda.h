@@ -178,6 +178,7 @@ __global__ void __launch_bounds__(kLanes > 128 ? kLanes : 128)
     set(e[i], ~uint64_t{0}, ~uint32_t{0});  // behind all others
     if (at < n) source.get(row, at, e[i]);
   }
+#pragma unroll 1
   for (bool again = kPartitions;; again = false) {
     if constexpr (kLanes <= 32) {
       using Sort = cub::WarpMergeSort<E, kItems, kLanes>;

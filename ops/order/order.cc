@@ -7,23 +7,16 @@
 #include <locus/core/base/at_line.h>
 #include <locus/core/observe/memory_events.h>
 #include <locus/core/op.h>
+#include <locus/core/tape/tape.h>
 #include <locus/ops/call_check.h>
 #include <locus/ops/create.h>
 #include <locus/ops/index.h>
+#include <locus/ops/index/take_walk.h>
 #include <locus/ops/join.h>
 #include <locus/ops/order/order_kernel.h>
 #include <locus/ops/view.h>
 
 namespace locus {
-
-namespace detail {
-
-void throw_order_id(const char* op, int64_t id, int axis, int64_t size) {
-  throw IndexError(op, ": index ", id, " is out of bounds for axis ", axis, " with size ", size,
-                   "; expected 0 to ", size - 1);
-}
-
-}  // namespace detail
 
 namespace {
 
@@ -89,36 +82,25 @@ DType infer_select(std::span<const Meta> in, const PartitionAttrs& a, std::span<
   return in[0].dtype;
 }
 
-// order_gather takes one element of x for each id, and order_scatter puts each element at its id.
-// The ids of a row are distinct. So each is the other's gradient.
-DType infer_moved(std::span<const Meta> in, int axis, int64_t length, std::span<Meta> out) {
+// Puts each element at its id in zeros. The ids of a row are distinct.
+DType infer_scatter(std::span<const Meta> in, const ScatterAttrs& a, std::span<Meta> out) {
   const Meta &data = in[0], &ids = in[1];
-  const int64_t n = length_of(data, axis);
+  length_of(data, a.axis);
+  if (a.length < 0) throw ShapeError("expected length >= 0, got ", a.length);
   if (ids.dtype != i64) throw DTypeError("expected ids of dtype i64, got ", name(ids.dtype));
-  Meta like = ids;
-  if (ids.rank == data.rank) like.shape[axis] = n;
-  if (Shape(like) != Shape(data))
-    throw ShapeError("expected ids of data's shape, except along axis ", axis);
-  if (length >= 0 && ids.shape[axis] != n) throw ShapeError("expected ids of dout's shape");
-  if ((length >= 0 ? length : n) == 0 && ids.size() > 0)
+  if (Shape(ids) != Shape(data)) throw ShapeError("expected ids of dout's shape");
+  if (a.length == 0 && ids.size() > 0)
     throw IndexError("no index is inside an axis of length 0; expected no ids");
   out[0] = data;
-  out[0].shape[axis] = length >= 0 ? length : ids.shape[axis];
+  out[0].shape[a.axis] = a.length;
   return data.dtype;
-}
-DType infer_gather(std::span<const Meta> in, const GatherAttrs& a, std::span<Meta> out) {
-  return infer_moved(in, a.axis, -1, out);
-}
-DType infer_scatter(std::span<const Meta> in, const ScatterAttrs& a, std::span<Meta> out) {
-  if (a.length < 0) throw ShapeError("expected length >= 0, got ", a.length);
-  return infer_moved(in, a.axis, a.length, out);
 }
 
 // Gradients
 
 Tensor gather(const Tensor& x, const Tensor& ids, int axis) {
-  static const OpRef<GatherAttrs> op("order_gather");
-  return invoke(op, {x, ids}, {axis});
+  static const OpRef<TakeAttrs> op("take");
+  return invoke(op, {x, ids}, {.axes = {static_cast<int8_t>(axis)}, .along = 1});
 }
 Tensor scatter(const Tensor& dy, const Tensor& ids, int axis, int64_t length) {
   static const OpRef<ScatterAttrs> op("order_scatter");
@@ -151,9 +133,6 @@ Tensors select_gradient(const Saved& saved, std::span<const Tensor> dout) {
 }
 Tensors topk_gradient(const Saved& saved, std::span<const Tensor> dout) {
   return {moved_back(saved, dout[0], saved.out(1), saved.attrs<TopkAttrs>().axis)};
-}
-Tensors gather_gradient(const Saved& saved, std::span<const Tensor> dout) {
-  return {moved_back(saved, dout[0], saved.in(1), saved.attrs<GatherAttrs>().axis), {}};
 }
 Tensors scatter_gradient(const Saved& saved, std::span<const Tensor> dout) {
   return {gather(dout[0], saved.in(1), saved.attrs<ScatterAttrs>().axis), {}};
@@ -201,10 +180,6 @@ Samples select_samples(Context c, DType d) {
   });
 }
 Tensor sample_ids(Context c) { return array({{2, 0, 1}, {0, 2, 3}}, {c, i64}); }
-Samples gather_samples(Context c, DType d) {
-  return {Sample({sample_values(c, d, {2, 4}), sample_ids(c)}, GatherAttrs{1}),
-          Sample({sample_values(c, d, {4, 2}), sample_ids(c).T()}, GatherAttrs{0})};
-}
 Samples scatter_samples(Context c, DType d) {
   return {Sample({sample_values(c, d, {2, 3}), sample_ids(c)}, ScatterAttrs{1, 4}),
           Sample({sample_values(c, d, {3, 2}), sample_ids(c).T()}, ScatterAttrs{0, 6})};
@@ -249,7 +224,7 @@ Tensor sort(const Tensor& data, const SortOptions& o, Caller from) try {
   static const OpRef<TopkAttrs> with_indices("topk");
   const Data d(data, o.axis, "sort");
   // The gradient needs the indices.
-  if (autograd::is_recording() && is_floating(d.x.dtype())) {
+  if (autograd::is_recording() && needs_grad(d.x.impl())) {
     const Ref in[] = {d.x};
     return invoke_all(with_indices, in, all_of(d, o.descending))[0];
   }
@@ -373,10 +348,6 @@ void register_order() {
       .infer<&infer_select>()
       .gradient<&select_gradient>(Keep::inputs)
       .samples<&select_samples>();
-  OpDef<GatherAttrs>("order_gather", {"data", "ids"})
-      .infer<&infer_gather>()
-      .gradient<&gather_gradient>(keep_input(1))
-      .samples<&gather_samples>();
   OpDef<ScatterAttrs>("order_scatter", {"dout", "ids"})
       .infer<&infer_scatter>()
       .gradient<&scatter_gradient>(keep_input(1))

@@ -55,21 +55,69 @@ void sort_values(const Call& call, const void* from, void* to, int64_t n, bool d
   const size_t least = kHead + static_cast<size_t>(n) * sizeof(T);
   const Scratch memory(call, bytes > least ? bytes : least);
   sort(memory.data(), bytes);
-  if (!is_floating(dtype)) return;
-  by_key(dtype, descending, [&](auto key) {
-    using W = decltype(key(0));
-    if constexpr (std::is_same_v<decltype(key), KeyMap<W, true>> && sizeof(W) == sizeof(T)) {
-      int* const moves = memory.as<int>();
-      W* const spare = reinterpret_cast<W*>(memory.as<char>() + kHead);
-      W* const words = static_cast<W*>(to);
-      launch(call.stream, n, rotate_nans<W>, words, n, key, spare, moves);
-      launch(call.stream, n, copy_if<W>, spare, n, moves, words);
-    }
-  });
+  if constexpr (!std::is_integral_v<T>)
+    by_key(dtype, descending, [&](auto key) {
+      using W = decltype(key(0));
+      if constexpr (std::is_same_v<decltype(key), KeyMap<W, true>> && sizeof(W) == sizeof(T)) {
+        int* const moves = memory.as<int>();
+        W* const spare = reinterpret_cast<W*>(memory.as<char>() + kHead);
+        W* const words = static_cast<W*>(to);
+        launch(call.stream, n, rotate_nans<W>, words, n, key, spare, moves);
+        launch(call.stream, n, copy_if<W>, spare, n, moves, words);
+      }
+    });
+}
+
+// Elements of one byte are counted. bins[v]: how many have the value v. Neighbouring threads add to
+// different counters, because all elements may be equal.
+__global__ void __launch_bounds__(kBlock)
+    count_bytes(const uint8_t* x, int64_t n, unsigned long long* bins) {
+  constexpr unsigned kEach = 8;
+  __shared__ unsigned counts[kBlock * kEach];
+  for (unsigned i = threadIdx.x; i < kBlock * kEach; i += kBlock) counts[i] = 0;
+  __syncthreads();
+  for (int64_t i = first_thread(); i < n; i += all_threads())
+    atomicAdd(&counts[x[i] * kEach + threadIdx.x % kEach], 1u);
+  __syncthreads();
+  unsigned long long sum = 0;
+  for (unsigned k = 0; k < kEach; ++k) sum += counts[threadIdx.x * kEach + k];
+  if (sum > 0) atomicAdd(bins + threadIdx.x, sum);
+}
+__global__ void __launch_bounds__(kBlock)
+    write_bytes(const unsigned long long* bins, KeyMap<uint8_t, false> key, int64_t n, uint8_t* y) {
+  static_assert(kBlock == 256);
+  __shared__ int64_t ends[kBlock];  // of the elements up to each key
+  ends[threadIdx.x] = static_cast<int64_t>(bins[key(static_cast<uint8_t>(threadIdx.x))]);
+  __syncthreads();
+  for (unsigned step = 1; step < kBlock; step *= 2) {
+    const int64_t before = threadIdx.x >= step ? ends[threadIdx.x - step] : 0;
+    __syncthreads();
+    ends[threadIdx.x] += before;
+    __syncthreads();
+  }
+  for (int64_t i = first_thread(); i < n; i += all_threads()) {
+    int first = 0;  // the number of keys whose elements end at i or before
+    for (int half = kBlock / 2; half > 0; half /= 2)
+      if (ends[first + half - 1] <= i) first += half;
+    y[i] = key.element(static_cast<uint8_t>(first));
+  }
+}
+void sort_bytes(const Call& call, const SortedRows& r) {
+  const Scratch memory(call, kBlock * sizeof(unsigned long long));
+  auto* const bins = memory.as<unsigned long long>();
+  LOCUS_CUDA(cudaMemsetAsync(bins, 0, kBlock * sizeof *bins, stream(call)));
+  launch(call.stream, r.n, count_bytes, static_cast<const uint8_t*>(r.x), r.n, bins);
+  const KeyMap<uint8_t, false> key{static_cast<uint8_t>(r.key.sign), 0,
+                                   static_cast<uint8_t>(r.key.flip)};
+  launch(call.stream, r.n, write_bytes, bins, key, r.n, static_cast<uint8_t*>(r.values));
 }
 
 void sort_each_row(const Call& call, const SortedRows& r, bool descending) {
   const DType d = r.key.dtype;
+  if (r.key.bytes() == 1) {
+    for (int64_t row = 0; row < r.rows; ++row) sort_bytes(call, r.part(row, 1));
+    return;
+  }
   const auto run = [&](auto type) {
     using T = typename decltype(type)::type;
     for (int64_t row = 0; row < r.rows; ++row) {
@@ -81,9 +129,7 @@ void sort_each_row(const Call& call, const SortedRows& r, bool descending) {
     using T = typename decltype(type)::type;
     if constexpr (sizeof(T) == 2)
       run(std::type_identity<__half>());  // bf16, too: the bits order alike
-    else if constexpr (std::is_same_v<T, bool>)
-      run(std::type_identity<uint8_t>());
-    else
+    else if constexpr (sizeof(T) > 2)
       run(type);
   });
 }
@@ -222,31 +268,16 @@ void select_rows(const Call& call) {
 
 template <class T>
 __global__ void __launch_bounds__(kBlock)
-    move_ids(const T* from, const int64_t* ids, Along data, int64_t k, bool gathers, int axis,
-             T* to, Fault* fault) {
+    scatter_elements(const T* from, const int64_t* ids, Along data, int64_t k, int axis, T* to,
+                     Fault* fault) {
   const int64_t n = data.outer * k * data.inner;
   for (int64_t i = first_thread(); i < n; i += all_threads()) {
     const int64_t id = ids[i];
-    if (id < 0 || id >= data.n) {
+    if (id < 0 || id >= data.n)
       report(fault, {FaultKind::index, id, data.n, axis});
-      if (gathers) to[i] = T{};
-      continue;
-    }
-    const int64_t at = (i / data.inner / k * data.n + id) * data.inner + i % data.inner;
-    if (gathers)
-      to[i] = from[at];
     else
-      to[at] = from[i];
+      to[(i / data.inner / k * data.n + id) * data.inner + i % data.inner] = from[i];
   }
-}
-void move_by_ids(const Call& call, const View& data, int axis, bool gathers) {
-  const Along along(data.meta, axis);
-  const View& ids = call.in[1];
-  by_size(size_of(data.meta.dtype), [&](auto word) {
-    using T = decltype(word);
-    launch(call.stream, ids.meta.size(), move_ids<T>, call.in[0].as<T>(), ids.as<int64_t>(), along,
-           ids.meta.shape[axis], gathers, axis, call.out[0].as<T>(), fault(call));
-  });
 }
 
 struct Backend {
@@ -268,12 +299,17 @@ struct Backend {
 
   static void select(const Call& call) { select_rows(call); }
 
-  static void gather(const Call& call) {
-    move_by_ids(call, call.in[0], call.attributes<GatherAttrs>().axis, true);
-  }
   static void scatter(const Call& call) {
+    const int axis = call.attributes<ScatterAttrs>().axis;
+    const Along along(call.out[0].meta, axis);
+    const View& ids = call.in[1];
     Views::fill(call.out[0], 0, call.stream);
-    move_by_ids(call, call.out[0], call.attributes<ScatterAttrs>().axis, false);
+    by_size(size_of(call.out[0].meta.dtype), [&](auto word) {
+      using T = decltype(word);
+      launch(call.stream, ids.meta.size(), scatter_elements<T>, call.in[0].as<T>(),
+             ids.as<int64_t>(), along, ids.meta.shape[axis], axis, call.out[0].as<T>(),
+             fault(call));
+    });
   }
 };
 

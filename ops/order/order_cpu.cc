@@ -1,3 +1,4 @@
+#include <locus/ops/index/flat_index_kernel.h>
 #include <locus/ops/kernel/rows_cpu.h>
 #include <locus/ops/order/rank_cpu.h>
 
@@ -45,19 +46,6 @@ void argsort_rows(const Call& call, int axis, bool descending, const auto& finis
            [&s, key, n](const W* row, int64_t* ids, uint64_t* spare, int64_t* tables) {
              argsort_row(row, ids, n, key, s.ranges, reinterpret_cast<E*>(spare), tables);
            });
-  });
-}
-
-// f(flat place in data, flat place in the result) for each id.
-void for_each_id(const char* op, const Call& call, const Along& data, int axis, const auto& f) {
-  const int64_t* const ids = call.in[1].as<int64_t>();
-  const int64_t k = Along(call.in[1].meta, axis).n, inner = data.inner;
-  parallel_ranges(call.in[1].meta.size(), 16384, [&](int64_t i, int64_t end) {
-    for (; i < end; ++i) {
-      const int64_t id = ids[i];
-      if (id < 0 || id >= data.n) detail::throw_order_id(op, id, axis, data.n);
-      f((i / inner / k * data.n + id) * inner + i % inner, i);
-    }
   });
 }
 
@@ -183,25 +171,23 @@ struct Backend {
     });
   }
 
-  static void gather(const Call& call) {
-    const int axis = call.attributes<GatherAttrs>().axis;
-    by_size(size_of(call.in[0].meta.dtype), [&](auto word) {
-      using T = decltype(word);
-      const T* x = call.in[0].as<T>();
-      T* y = call.out[0].as<T>();
-      for_each_id("order_gather", call, Along(call.in[0].meta, axis), axis,
-                  [&](int64_t from, int64_t i) { y[i] = x[from]; });
-    });
-  }
   static void scatter(const Call& call) {
     const int axis = call.attributes<ScatterAttrs>().axis;
+    const Along along(call.out[0].meta, axis);
+    const int64_t k = call.in[1].meta.shape[axis], inner = along.inner;
+    const int64_t* const ids = call.in[1].as<int64_t>();
     Views::fill(call.out[0], 0, call.stream);
     by_size(size_of(call.in[0].meta.dtype), [&](auto word) {
       using T = decltype(word);
       const T* dy = call.in[0].as<T>();
       T* dx = call.out[0].as<T>();
-      for_each_id("order_scatter", call, Along(call.out[0].meta, axis), axis,
-                  [&](int64_t to, int64_t i) { dx[to] = dy[i]; });
+      parallel_ranges(call.in[1].meta.size(), 16384, [&](int64_t i, int64_t end) {
+        for (; i < end; ++i) {
+          const int64_t id = ids[i];
+          if (id < 0 || id >= along.n) detail::throw_outside("order_scatter", id, axis, along.n);
+          dx[(i / inner / k * along.n + id) * inner + i % inner] = dy[i];
+        }
+      });
     });
   }
 };

@@ -25,9 +25,6 @@ struct PartitionAttrs {
   int32_t n = 1;              // positions in use
   int64_t kth[kMaxKth] = {};  // from 0
 };
-struct GatherAttrs {
-  int32_t axis = 0;
-};
 struct ScatterAttrs {
   int32_t axis = 0;
   int64_t length = 1;  // of the result along the axis
@@ -99,14 +96,8 @@ constexpr KernelList order_kernels() {
   list.add("partition", kAllDTypes, Backend::partition);
   list.add("argpartition", kAllDTypes, Backend::argpartition);
   list.add("order_select", kAllDTypes, Backend::select);
-  list.add("order_gather", kAllDTypes, Backend::gather);
   list.add("order_scatter", kAllDTypes, Backend::scatter);
   return list;
 }
-
-namespace detail {
-// IndexError "order_gather: index 7 is out of bounds for axis 0 with size 3; expected 0 to 2".
-[[noreturn]] void throw_order_id(const char* op, int64_t id, int axis, int64_t size);
-}  // namespace detail
 
 }  // namespace locus

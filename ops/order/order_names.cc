@@ -26,7 +26,7 @@ void register_order_names() {
       .no_gradient("the results are positions");
   ops::define("lexsort(*keys, axis: int = -1)",
               [](const ops::Arguments& a) { return lexsort(a.tensors(), {.axis = a["axis"]}); })
-      .made_of({"argsort", "order_gather"})
+      .made_of({"argsort", "take"})
       .no_gradient("the results are positions");
   ops::define("topk(data, k: int, axis: int|none = -1, largest: bool = true) -> 2",
               [](const ops::Arguments& a) {

@@ -72,9 +72,9 @@ void register_search_names() {
       "unique(data, return_index: bool = false, return_inverse: bool = false, "
       "return_counts: bool = false, axis: int = none, equal_nan: bool = true) -> tensors",
       unique_by_name)
-      .made_of({"sort", "topk", "argsort", "order_gather", "arange", "take", "run_starts",
-                "mask_offsets", "mask_select", "mask_indices", "cumsum", "put", "subtract",
-                "concat", "fill", "reshape", "transpose", "slice"});
+      .made_of({"sort", "topk", "argsort", "arange", "take", "run_starts", "mask_offsets",
+                "mask_select", "mask_indices", "cumsum", "put", "subtract", "concat", "fill",
+                "reshape", "transpose", "slice"});
 }
 
 }  // namespace locus

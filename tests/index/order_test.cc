@@ -5,6 +5,8 @@
 #include <numeric>
 
 #include <locus/core/autograd.h>
+#include <locus/core/memory_tools.h>
+#include <locus/devices/cpu.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/create.h>
@@ -13,6 +15,7 @@
 #include <locus/ops/reduce.h>
 #include <locus/ops/view.h>
 #include "tests/support/contexts.h"
+#include "tests/support/launches.h"
 
 namespace locus::test {
 namespace {
@@ -233,6 +236,35 @@ TEST(Order, GradientsGoToTheirPlaces) {
     EXPECT_THAT(gradient([](auto& x) { return topk(x, 1).values; }), ElementsAre(0, 0, 0, 0, 1, 0));
     EXPECT_THAT(gradient([](auto& x) { return partition(x, 1); }), ElementsAre(2, 0, 1, 3, 4, 5));
   }
+}
+
+TEST(Order, OnlyGradientsNeedIndices) {
+  const Tensor x = array({3.f, 1.f, 2.f}), w = x + 0;
+  w.attach_grad();
+  const Launches<0> sorts("sort");
+  const Launches<1> pairs("topk");
+  const autograd::Record record;
+  EXPECT_THAT(values(sort(x)), ElementsAre(1, 2, 3));
+  EXPECT_EQ(sorts(), 1);
+  EXPECT_EQ(pairs(), 0);
+  EXPECT_THAT(values(sort(w)), ElementsAre(1, 2, 3));
+  EXPECT_EQ(sorts(), 1);
+  EXPECT_EQ(pairs(), 1);
+}
+
+TEST(Order, RowsOfAThreadShareScratchMemory) {
+  const int64_t n = 1 << 14, inner = 64, width = 16, row = n * 4;
+  const Tensor x = sample_values(cpu(), f32, {n, inner});
+  wait_all();
+  MemoryProfile profile;
+  const Tensor y = sort(x, {.axis = 0});
+  const int64_t threads = std::min<int64_t>(num_threads(), inner / width);
+  int64_t peak = 0;
+  for (const MemoryEntry& e : profile.by_scope())
+    if (e.name.empty()) peak = static_cast<int64_t>(e.peak);
+  // The result, then copies of `width` rows and their results.
+  EXPECT_GE(peak, inner * row + threads * 2 * width * row);
+  EXPECT_LT(peak, inner * row + threads * 3 * width * row);
 }
 
 TEST(Order, RefusesWhatItCannotSort) {

@@ -106,14 +106,6 @@ const References kOrder{{
                                 });
                                 return {y};
                               }),
-    reference<GatherAttrs>("order_gather",
-                           [](const Arrays& in, const GatherAttrs& a) -> Arrays {
-                             Array y(in[1].shape, in[0].dtype);
-                             each_id(in[1], a.axis, [&](const Place& at, const Place& p) {
-                               y.at(p) = in[0].at(at);
-                             });
-                             return {y};
-                           }),
     reference<ScatterAttrs>("order_scatter",
                             [](const Arrays& in, const ScatterAttrs& a) -> Arrays {
                               std::vector<int64_t> shape = in[0].shape;

@@ -190,7 +190,6 @@ Known known() {
                                                                           {"axis", "largest", "k"});
   using Part = PartitionAttrs;
   add<Part, 0, &Part::axis, &Part::n, &Part::kth>(all, {"axis", "n", "kth"});
-  add<GatherAttrs, 0, &GatherAttrs::axis>(all, {"axis"});
   add<ScatterAttrs, 0, &ScatterAttrs::axis, &ScatterAttrs::length>(all, {"axis", "length"});
   using Take = TakeAttrs;
   add<Take, 0, &Take::n_axes, &Take::axes, &Take::at, &Take::mode, &Take::along>(
