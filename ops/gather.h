@@ -123,6 +123,7 @@ inline Tensor compress(const Tensor& condition, const Tensor& x, Integer auto ax
 // Repeated positions:
 //   - Without accumulation the last value in row-major order stays, on every context. Values that
 //     do not stay have gradient 0.
+//   - 2^32 indices or more are a ValueError, because repeated positions are found by sorts.
 //   - Accumulation starts with x's element. Integers wrap, and bool is combined by or. The bits are
 //     the same on every run and context, for any number of threads.
 

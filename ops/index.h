@@ -33,7 +33,8 @@ struct OneHotOptions {
 };
 
 // The entries of x along an axis. In the result's shape, ids' shape replaces that axis. The
-// gradient adds repeated ids in order and in f64: the same bits each run.
+// gradient adds repeated ids in order and in f64: the same bits each run. The gradient by 2^32 ids
+// or more is a ValueError.
 Tensor take(const Tensor& x, const Tensor& ids, const TakeOptions& options = {},
             Caller = Caller::here());
 // One element along an axis for each position of the other axes. ids has x's shape without that

@@ -27,7 +27,8 @@ struct InterpolateOptions {
 //   at i (n - 1) / (m - 1). Positions are exact fractions. Floating dtypes; f16 and bf16 are
 //   computed in f32. There is no antialiasing.
 // Errors:
-// - ShapeError: a length below 1, an empty spatial axis, or a length m for which n m is 2^62 or more.
+// - ShapeError: a length below 1, an empty spatial axis, or lengths whose product n m is 2^62 or
+//   more.
 // - ValueError: a mode of another number of axes, or align_corners with `nearest`.
 // - DTypeError: an integer or bool tensor with a linear mode.
 Tensor interpolate(const Tensor& x, const Extent& size, const InterpolateOptions& = {},

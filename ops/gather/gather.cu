@@ -14,14 +14,15 @@ struct Backend {
   template <class T>
   static void index_add(const Call& call) {
     start(call);
-    scatter<T, true>(call, call.out[0], call.in[1], call.in + 2, call.attributes<TakeAttrs>());
+    scatter(call, call.out[0], call.in[1], call.in + 2, call.attributes<TakeAttrs>(),
+            combine_places<T, true>);
   }
 
   static void index_put(const Call& call) {
     start(call);
     by_size(size_of(call.out[0].meta.dtype), [&](auto word) {
-      scatter<decltype(word), false>(call, call.out[0], call.in[1], call.in + 2,
-                                     call.attributes<TakeAttrs>());
+      scatter(call, call.out[0], call.in[1], call.in + 2, call.attributes<TakeAttrs>(),
+              combine_places<decltype(word), false>);
     });
   }
 };

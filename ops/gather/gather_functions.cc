@@ -8,7 +8,7 @@
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/gather.h>
-#include <locus/ops/index/take_walk.h>
+#include <locus/ops/index/index_parts.h>
 #include <locus/ops/view.h>
 
 namespace locus {
@@ -170,8 +170,7 @@ Tensor gather_nd(const Tensor& x, const Tensor& indices, const GatherOptions& o,
 Tensor scatter_nd(const Tensor& values, const Tensor& indices, const Shape& shape,
                   const ScatterOptions& o, Caller from) try {
   const UserLine user_line(from);
-  static const OpRef<TakeAttrs> put("index_put");
-  static const OpRef<TakeGradAttrs> add("take_grad");
+  static const OpRef<TakeAttrs> put("index_put"), add("index_add");
   const char* const who = "scatter_nd";
   detail::expect_tensor(who, values, "values");
   const Meta whole = make_meta(values.dtype(), shape);
@@ -183,12 +182,9 @@ Tensor scatter_nd(const Tensor& values, const Tensor& indices, const Shape& shap
     throw ShapeError(who, ": values ", describe(values), ", indices ", describe(indices),
                      ": expected values of shape ", Shape(wanted), " for a result of shape ",
                      shape);
-  if (o.accumulate)
-    return named(who, "take_grad", [&] {
-      return invoke(add, c.refs({values}), TakeGradAttrs{c.attrs, whole});
-    });
-  const Tensor x = zeros(shape, {values.context(), values.dtype()});
-  return named(who, "index_put", [&] { return invoke(put, c.refs({x, values}), c.attrs); });
+  const Tensor x = detail::broadcast_zeros(shape, values.context(), values.dtype());
+  const Op& op = o.accumulate ? add : put;
+  return named(who, op.name.c_str(), [&] { return invoke(op, c.refs({x, values}), c.attrs); });
 } catch (const Error&) {
   rethrow_at(from);
 }

@@ -44,7 +44,7 @@ void register_gather_names() {
         return scatter_nd(a.tensor(0), a.tensor(1), a["shape"],
                           {.accumulate = a["accumulate"], .mode = a["mode"]});
       })
-      .made_of({"index_put", "take_grad", "fill", "slice"});
+      .made_of({"index_put", "index_add", "broadcast_to", "fill", "slice"});
   ops::define(
       "index_add(data, index, source, axis: int, alpha: number = 1, "
       "mode: raise|clip|wrap = raise, out: tensor = none)",

@@ -26,34 +26,13 @@ DType take_infer(std::span<const Meta> in, const TakeAttrs& a, std::span<Meta> o
   return in[0].dtype;
 }
 
-DType take_grad_infer(std::span<const Meta> in, const TakeGradAttrs& a, std::span<Meta> out) {
-  check_ids(in.subspan(1), a.data, a.take);
-  expect_shape(in[0], "dout", Shape(taken(a.data, in[1], a.take)));
-  out[0] = a.data;
-  return out[0].dtype = in[0].dtype;
-}
-
-// The gradient of the first input: op on `first` and the saved ids.
-template <class A>
-Tensors by_ids(const OpRef<A>& op, const Tensor& first, const Saved& saved, const A& a,
-               Tensor place = {}) {
-  std::vector<Ref> refs{first};
-  for (int i = 1; i < saved.n_in(); ++i) refs.emplace_back(saved.in(i));
-  Tensors grads(static_cast<size_t>(saved.n_in()));
-  grads[0] = invoke(op, refs, a, std::move(place));
-  return grads;
-}
-
-// Adds dout to zeros of data's shape.
 Tensors take_gradient(const Saved& saved, std::span<const Tensor> dout) {
-  static const OpRef<TakeGradAttrs> op("take_grad");
-  return by_ids(op, dout[0], saved, TakeGradAttrs{saved.attrs<TakeAttrs>(), saved.in_meta(0)},
-                saved.place(0));
-}
-
-Tensors take_grad_gradient(const Saved& saved, std::span<const Tensor> dout) {
-  static const OpRef<TakeAttrs> op("take");
-  return by_ids(op, dout[0], saved, saved.attrs<TakeGradAttrs>().take);
+  std::vector<Ref> ids;
+  for (int i = 1; i < saved.n_in(); ++i) ids.emplace_back(saved.in(i));
+  Tensors grads(static_cast<size_t>(saved.n_in()));
+  grads[0] = detail::add_to_zeros(saved.in_shape(0), dout[0], ids, saved.attrs<TakeAttrs>(),
+                                  saved.place(0));
+  return grads;
 }
 
 void check_picks(const Meta& ids, const Meta& picks, int64_t length) {
@@ -167,22 +146,6 @@ Samples take_samples(Context c, DType d) {
           Sample({sample_values(c, d, {2, 4, 2}), along_ids(c)}, TakeAttrs{1, {1}, 0, 0, 1})};
 }
 
-Samples take_grad_samples(Context c, DType d) {
-  const Tensor rows = array({1, 2, 1}, c), columns = array({3, 0, 3}, c);
-  return {Sample({sample_values(c, d, {4, 3}), array({4, 0, 4, -1}, c)},
-                 TakeGradAttrs{{}, make_meta(d, Shape{5, 3})}),
-          Sample({sample_values(c, d, {2, 2, 2, 3}), array({{3, 1}, {1, 1}}, {c, i32})},
-                 TakeGradAttrs{{1, {1}, 1}, make_meta(d, Shape{2, 4, 3})}),
-          Sample({sample_values(c, d, {2, 3, 2}), array({3, 3}, c)},
-                 TakeGradAttrs{{1, {2}, 2}, make_meta(d, Shape{2, 3, 4})}),
-          Sample({sample_values(c, d, {1, 3}), array({4, 0, 4}, c)},
-                 TakeGradAttrs{{1, {1}, 1}, make_meta(d, Shape{1, 5})}),
-          Sample({sample_values(c, d, {3}), rows, columns},
-                 TakeGradAttrs{{2, {0, 1}}, make_meta(d, Shape{3, 4})}),
-          Sample({sample_values(c, d, {2, 3, 2}), along_ids(c)},
-                 TakeGradAttrs{{1, {1}, 0, 0, 1}, make_meta(d, Shape{2, 4, 2})})};
-}
-
 // Distinct places: of two values for one place, either may stay.
 Samples put_samples(Context c, DType d) {
   const auto v = [&](const Shape& s, int variant) {
@@ -272,12 +235,6 @@ void register_index() {
       .layout(Layout::rows)
       .gradient<&take_gradient>(keep_inputs_from(1))
       .samples<&take_samples>();
-  OpDef<TakeGradAttrs>("take_grad", {"dout", "ids"})
-      .inputs(2, Op::kAny)
-      .infer<&take_grad_infer>()
-      .layout(Layout::rows)
-      .gradient<&take_grad_gradient>(keep_inputs_from(1))
-      .samples<&take_grad_samples>();
   OpDef<TakeAttrs>("put", {"target", "values", "ids"})
       .inputs(3, Op::kAny)
       .infer<&detail::put_infer>()

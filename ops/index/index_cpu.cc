@@ -1,5 +1,5 @@
 #include <locus/ops/index/index_kernel.h>
-#include <locus/ops/index/scatter_cpu.h>
+#include <locus/ops/index/take_cpu.h>
 
 namespace locus::LOCUS_ISA_NAMESPACE {
 namespace {
@@ -141,14 +141,6 @@ struct Backend {
     });
   }
 
-  template <class T>
-  static void take_grad(const Call& call) {
-    const View& out = call.out[0];
-    scatter_add<T>("take_grad", call, out, call.in[0], call.in + 1,
-                   call.attributes<TakeGradAttrs>().take,
-                   [&] { Views::fill(out, 0, call.stream); });
-  }
-
   static void mask_offsets(const Call& call) {
     const uint8_t* mask = call.in[0].as<uint8_t>();
     int64_t* out = call.out[0].as<int64_t>();
@@ -219,6 +211,6 @@ struct Backend {
 }  // namespace
 
 extern constinit const KernelList index = index_kernels<Backend>();
-extern constinit const KernelList index_scatter = scatter_kernels<Backend>();
+extern constinit const KernelList index_mask = mask_kernels<Backend>();
 
 }  // namespace locus::LOCUS_ISA_NAMESPACE

@@ -42,12 +42,9 @@ constexpr KernelList index_kernels() {
   return list;
 }
 
-// Ops that sort or scan.
 template <class Backend>
-constexpr KernelList scatter_kernels() {
+constexpr KernelList mask_kernels() {
   KernelList list;
-  list.add_each("take_grad", kAllDTypes,
-                [](auto d) { return Backend::template take_grad<CppTypeOf<d>>; });
   list.add("mask_offsets", DTypes<bool_>{}, Backend::mask_offsets);
   list.add("mask_indices", DTypes<bool_>{}, Backend::mask_indices);
   list.add("mask_select", kAllDTypes, Backend::mask_select);

@@ -2,8 +2,11 @@
 
 #include <string>
 
+#include <locus/core/autograd.h>
 #include <locus/core/error.h>
 #include <locus/ops/copy.h>
+#include <locus/ops/create.h>
+#include <locus/ops/view.h>
 
 namespace locus::detail {
 
@@ -61,6 +64,26 @@ DType put_infer(std::span<const Meta> in, const TakeAttrs& a, std::span<Meta> ou
   if (in[1].dtype != in[0].dtype) throw DTypeError("expected values of the target's dtype");
   out[0] = in[0];
   return in[0].dtype;
+}
+
+Tensor broadcast_zeros(const Shape& shape, Context c, DType d) {
+  return broadcast_to(zeros(Shape{}, {c, d}), shape);
+}
+
+Tensor add_to_zeros(const Shape& shape, const Tensor& values, std::span<const Ref> ids,
+                    const TakeAttrs& a, Tensor place) {
+  static const OpRef<TakeAttrs> add("index_add");
+  static const OpRef<FillAttrs> fill("fill");
+  const Context c = values.context();
+  const DType d = values.dtype();
+  // A recorded call may not write over an operand.
+  const bool recorded = autograd::is_recording();
+  Tensor x = recorded ? broadcast_zeros(shape, c, d) : place;
+  if (!x.defined()) x = empty(shape, {c, d});
+  if (!recorded) invoke_into(fill, {}, {x}, FillAttrs{0, make_meta(d, shape)});
+  std::vector<Ref> refs{x, values};
+  refs.insert(refs.end(), ids.begin(), ids.end());
+  return invoke(add, refs, a, recorded ? std::move(place) : x);
 }
 
 }  // namespace locus::detail

@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include <locus/core/tensor.h>
+#include <locus/core/op.h>
 #include <locus/ops/index/take_walk.h>
 
 namespace locus::detail {
@@ -19,5 +19,11 @@ Tensor integer_ids(const char* op, const Tensor& ids);
 Meta taken(const Meta& data, const Meta& ids, const TakeAttrs& a);
 // Of ops that write values at the places of data that ids name: inputs data, values, ids.
 DType put_infer(std::span<const Meta> in, const TakeAttrs& a, std::span<Meta> out);
+
+// Zeros that share the memory of one number.
+Tensor broadcast_zeros(const Shape& shape, Context c, DType d);
+// index_add() of values to zeros: take's gradient. Writes into `place` if that is defined.
+Tensor add_to_zeros(const Shape& shape, const Tensor& values, std::span<const Ref> ids,
+                    const TakeAttrs& a, Tensor place = {});
 
 }  // namespace locus::detail

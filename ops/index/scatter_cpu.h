@@ -1,7 +1,6 @@
-// Writes and sums at the places that index tensors name, on the CPU, for take's gradient, index_put
-// and index_add. Repeated places: the last value stays, or all values add up in order, in f64 or
-// with wrapping integers. Results do not depend on the number of threads. Included by *_cpu.cc
-// only.
+// Writes and sums at the places that index tensors name, on the CPU: index_put and index_add.
+// Repeated places: the last value stays, or all values add up in order, in f64 or with wrapping
+// integers. Results do not depend on the number of threads. Included by *_cpu.cc only.
 #pragma once
 
 #include <locus/core/scratch.h>
@@ -109,13 +108,14 @@ void add_sorted(const TakeWalk& p, const IndexedRow* sorted, int64_t n, const T*
   });
 }
 
-// Adds value i at row i's place. data has `size` elements.
+// Adds the value of row i, at i * step, at the row's place. data has `size` elements.
 template <class T>
 void add_elements(const char* op, const Call& call, const TakeWalk& p, const TakeAttrs& a,
                   const T* values, T* data, int64_t size) {
+  const int64_t step = p.result_stride[p.rank - 1];
   if constexpr (kSame<T, double> || kSame<Sum<T>, uint64_t>) {
     add_each(op, p, a, data, size, [=](int64_t i, int64_t at) {
-      data[at] = convert<T>(widened(data[at]) + widened(values[i]));
+      data[at] = convert<T>(widened(data[at]) + widened(values[i * step]));
     });
   } else {
     const Scratch memory(call, static_cast<size_t>(size) * sizeof(double));
@@ -123,7 +123,8 @@ void add_elements(const char* op, const Call& call, const TakeWalk& p, const Tak
     parallel_ranges(size, kIndexGrain, [&](int64_t begin, int64_t end) {
       convert_run(data + begin, sums + begin, end - begin);
     });
-    add_each(op, p, a, sums, size, [=](int64_t i, int64_t at) { sums[at] += widened(values[i]); });
+    add_each(op, p, a, sums, size,
+             [=](int64_t i, int64_t at) { sums[at] += widened(values[i * step]); });
     parallel_ranges(size, kIndexGrain, [&](int64_t begin, int64_t end) {
       convert_run(sums + begin, data + begin, end - begin);
     });
@@ -140,7 +141,7 @@ void scatter_add(const char* op, const Call& call, const View& target, const Vie
   T* const data = target.as<T>();
   // A sum of its own for each element is faster than sorting, unless they are much more than
   // values.
-  if (is_elements(p) && is_dense(p) && (sizeof(T) == 8 || size <= 8 * p.rows)) {
+  if (is_elements(p) && is_even(p) && (sizeof(T) == 8 || size <= 8 * p.rows)) {
     check_places(op, p, a);
     start();
     return add_elements(op, call, p, a, values.as<T>(), data, size);
@@ -169,7 +170,8 @@ void scatter_put(const char* op, const View& target, const View& values, const V
   if (p.rows * p.inner.size == 0) return start();
   T* const data = target.as<T>();
   const T* const from = values.as<T>();
-  if (is_elements(p) && is_dense(p)) {
+  if (is_elements(p) && is_even(p)) {
+    const int64_t step = p.result_stride[p.rank - 1];
     check_places(op, p, a);
     start();
     int64_t place[kPlaces];
@@ -177,7 +179,7 @@ void scatter_put(const char* op, const View& target, const View& values, const V
       const int64_t m = p.rows - begin < kPlaces ? p.rows - begin : kPlaces;
       find_places(op, p, a, begin, m, place);
       for (int64_t k = 0; k < m; ++k) __builtin_prefetch(data + place[k], 1);
-      for (int64_t k = 0; k < m; ++k) data[place[k]] = from[begin + k];
+      for (int64_t k = 0; k < m; ++k) data[place[k]] = from[(begin + k) * step];
     }
     return;
   }

@@ -1,7 +1,6 @@
-// Writes and sums at the places that index tensors name, on a GPU, for take's gradient, index_put
-// and index_add. A stable sort brings equal places together, in the order of the indices. The last
-// value stays, or one thread adds all values in order, in f64 or with wrapping integers. Included
-// by *.cu only.
+// Writes and sums at the places that index tensors name, on a GPU: index_put and index_add. A
+// stable sort brings equal places together, in the order of the indices. The last value stays, or
+// one thread adds all values in order, in f64 or with wrapping integers. Included by *.cu only.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -26,24 +25,25 @@ __device__ __forceinline__ Sum<T> widened(T v) {
     return static_cast<uint64_t>(v);
 }
 
-// The offset in the target of each index row; `none` if out of range. V holds a row's number.
-template <class V>
-__global__ void __launch_bounds__(kBlock)
-    find_places(TakeWalk p, int64_t n, uint64_t none, uint64_t* key, V* value, Fault* fault) {
+// The offset in the target of each index row; `none` if out of range. value: the row's number.
+static __global__ void __launch_bounds__(kBlock)
+    find_places(TakeWalk p, int64_t n, uint64_t none, uint64_t* key, uint32_t* value,
+                Fault* fault) {
   for (int64_t i = first_thread(); i < n; i += all_threads()) {
     const TakeRow row = take_row(p, i);
     if (row.bad_axis >= 0) report(fault, bad_index(p, row));
     key[i] = row.bad_axis >= 0 ? none : static_cast<uint64_t>(row.data);
-    value[i] = static_cast<V>(i);
+    value[i] = static_cast<uint32_t>(i);
   }
 }
 
 // The thread at the first of equal places adds their values; with kAdd false, the thread at the
 // last one writes its value. T is then the unsigned type of the elements' size.
-template <class T, bool kAdd, class V>
+template <class T, bool kAdd>
 __global__ void __launch_bounds__(kBlock)
     combine_places(TakeWalk p, int64_t n, int64_t others, uint64_t none, const uint64_t* key,
-                   const V* value, const T* values, T* data) {
+                   const uint32_t* value, const void* values, void* data) {
+  const T* const from = static_cast<const T*>(values);
   const int64_t total = n * others;
   for (int64_t i = first_thread(); i < total; i += all_threads()) {
     const int64_t mine = i / others, other = i % others;
@@ -54,59 +54,51 @@ __global__ void __launch_bounds__(kBlock)
     int64_t at[2] = {};
     p.inner.locate(other % p.inner.size, at, p.inner.rank);
     TakeRow row = take_row(p, before + static_cast<int64_t>(value[mine]));
-    T* const to = data + row.data + at[0];
+    T* const to = static_cast<T*>(data) + row.data + at[0];
     if constexpr (kAdd) {
       Sum<T> sum = widened(*to);
       for (int64_t k = mine; k < n && key[k] == place; ++k) {
         if (k > mine) row = take_row(p, before + static_cast<int64_t>(value[k]));
-        sum += widened(values[row.result + at[1]]);
+        sum += widened(from[row.result + at[1]]);
       }
       *to = convert<T>(sum);
     } else {
-      *to = values[row.result + at[1]];
+      *to = from[row.result + at[1]];
     }
   }
 }
 
 inline int64_t padded(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
-template <class T, bool kAdd, class V>
-void scatter_as(const Call& call, const TakeWalk& p, int64_t size, const T* values, T* data) {
+// Writes or adds the values at their places in the target by `combine`, a combine_places(). Leaves
+// out those of indices out of range, which it reports. There are fewer than 2^32 index rows.
+inline void scatter(const Call& call, const View& target, const View& values, const View* ids,
+                    const TakeAttrs& a, decltype(&combine_places<float, true>) combine) {
+  const TakeWalk p = make_take_walk(target, values, ids, a);
+  if (p.rows * p.inner.size == 0) return;
   const int64_t n = p.index_rows(), others = p.rows / n * p.inner.size;
-  const uint64_t none = static_cast<uint64_t>(size);
+  const uint64_t none = static_cast<uint64_t>(target.meta.size());
   int bits = 1;
   while (bits < 64 && none >> bits) ++bits;
   const auto sort = [&](void* memory, size_t& bytes, const uint64_t* key, uint64_t* sorted_key,
-                        const V* value, V* sorted_value) {
+                        const uint32_t* value, uint32_t* sorted_value) {
     LOCUS_CUDA(cub::DeviceRadixSort::SortPairs(memory, bytes, key, sorted_key, value, sorted_value,
                                                n, 0, bits, stream(call)));
   };
   size_t temporary = 0;
   sort(nullptr, temporary, nullptr, nullptr, nullptr, nullptr);
-  const int64_t key_bytes = padded(n * 8), value_bytes = padded(n * static_cast<int>(sizeof(V)));
+  const int64_t key_bytes = padded(n * 8), value_bytes = padded(n * 4);
   const Scratch scratch(call, static_cast<size_t>(2 * key_bytes + 2 * value_bytes) + temporary);
   char* memory = scratch.as<char>();
   uint64_t* const key = reinterpret_cast<uint64_t*>(memory);
   uint64_t* const sorted_key = reinterpret_cast<uint64_t*>(memory += key_bytes);
-  V* const value = reinterpret_cast<V*>(memory += key_bytes);
-  V* const sorted_value = reinterpret_cast<V*>(memory += value_bytes);
+  uint32_t* const value = reinterpret_cast<uint32_t*>(memory += key_bytes);
+  uint32_t* const sorted_value = reinterpret_cast<uint32_t*>(memory += value_bytes);
   memory += value_bytes;
-  launch(call.stream, n, find_places<V>, p, n, none, key, value, fault(call));
+  launch(call.stream, n, find_places, p, n, none, key, value, fault(call));
   sort(memory, temporary, key, sorted_key, value, sorted_value);
-  launch(call.stream, n * others, combine_places<T, kAdd, V>, p, n, others, none, sorted_key,
-         sorted_value, values, data);
-}
-
-// Adds the values to the target at their places, or writes them there. Leaves out those of indices
-// out of range, which it reports.
-template <class T, bool kAdd>
-void scatter(const Call& call, const View& target, const View& values, const View* ids,
-             const TakeAttrs& a) {
-  const TakeWalk p = make_take_walk(target, values, ids, a);
-  if (p.rows * p.inner.size == 0) return;
-  const auto run =
-      p.index_rows() <= UINT32_MAX ? scatter_as<T, kAdd, uint32_t> : scatter_as<T, kAdd, uint64_t>;
-  run(call, p, target.meta.size(), values.as<T>(), target.as<T>());
+  launch(call.stream, n * others, combine, p, n, others, none, sorted_key, sorted_value,
+         values.data, target.data);
 }
 
 }  // namespace locus::cuda

@@ -48,9 +48,9 @@ void for_each_run(const char* op, const TakeWalk& p, const TakeAttrs& a, int64_t
 inline bool is_elements(const TakeWalk& p) {
   return p.inner.size == 1 && (p.id_dtype == i64 || p.id_dtype == i32) && p.mode <= 1;
 }
-// Whether row i of such a walk is the result's element i.
-inline bool is_dense(const TakeWalk& p) {
-  int64_t expected = 1;
+// Whether row i of such a walk is the result's element at i times the last stride.
+inline bool is_even(const TakeWalk& p) {
+  int64_t expected = p.result_stride[p.rank - 1];
   for (int i = p.rank - 1; i >= 0; --i) {
     if (p.shape[i] != 1 && p.result_stride[i] != expected) return false;
     expected *= p.shape[i];

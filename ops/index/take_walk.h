@@ -19,10 +19,6 @@ struct TakeAttrs {
   // selects along axes[0] only, as in take_along_axis.
   uint8_t along = 0;
 };
-struct TakeGradAttrs {
-  TakeAttrs take;
-  Meta data;  // the indexed tensor
-};
 // Makes an index from a tensor of dtype d valid. Returns -1 if out of range in mode `raise`, for
 // NaN in any mode, and past 64 bits in `wrap`.
 LOCUS_HD int64_t resolve_index(int64_t i, DType d, int64_t n, int mode) {
@@ -39,8 +35,8 @@ LOCUS_HD int64_t resolve_index(int64_t i, DType d, int64_t n, int mode) {
   return i >= 0 && i < n ? i : -1;
 }
 
-// Walks an indexed tensor (`data`) and its counterpart (`result`: take writes it, put and take_grad
-// read it). A row is one place of the result's axes up to the index's last. Its elements are the
+// Walks an indexed tensor (`data`) and its counterpart (`result`: take writes it, all others read
+// it). A row is one place of the result's axes up to the index's last. Its elements are the
 // remaining axes.
 struct TakeWalk {
   int rank = 0;  // of rows

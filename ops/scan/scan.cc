@@ -10,7 +10,7 @@
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/elementwise/call.h>
-#include <locus/ops/index/index_kernel.h>
+#include <locus/ops/index/index_parts.h>
 #include <locus/ops/join.h>
 #include <locus/ops/scan/scan_kernel.h>
 #include <locus/ops/unary.h>
@@ -117,7 +117,6 @@ Tensors cumsum_exp_gradient(const Saved& saved, std::span<const Tensor> dout) {
 
 // Adds each dy to the element that its result came from.
 Tensors extreme_gradient(const Saved& saved, std::span<const Tensor> dout) {
-  static const OpRef<TakeGradAttrs> op("take_grad");
   if (!dout[0].defined()) return {Tensor()};
   const Meta& m = saved.in_meta(0);
   const Along s(m, saved.attrs<ExtremeAttrs>().axis);
@@ -126,8 +125,9 @@ Tensors extreme_gradient(const Saved& saved, std::span<const Tensor> dout) {
   const Tensor places =
       saved.out(1).reshape({s.outer, s.n, s.inner}) * s.inner + rows + arange(0, s.inner, 1, whole);
   const Tensor dy = widened(dout[0]).reshape({m.size()});
-  const TakeGradAttrs attrs{{}, make_meta(dy.dtype(), Shape{m.size()})};
-  const Tensor dx = invoke(op, {dy, places.reshape({m.size()})}, attrs);
+  const Tensor flat = places.reshape({m.size()});
+  const Ref ids[] = {flat};
+  const Tensor dx = detail::add_to_zeros(Shape{m.size()}, dy, ids, TakeAttrs{});
   return {detail::as(dx.reshape(Shape(m)), m.dtype)};
 }
 

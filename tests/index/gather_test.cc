@@ -174,6 +174,46 @@ TEST(IndexPut, ReplacesOrAdds) {
   }
 }
 
+TEST(IndexAdd, ReadsOperandsThatAreNotRowMajor) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const Tensor x = arange(6, c).reshape({2, 3}).T(), ids = array({2, 0, 2, 1}, c);
+    const Tensor three = broadcast_to(full({}, 3, c), {4});
+    EXPECT_THAT(values(index_add(zeros({3}, c), 0, ids, three)), ElementsAre(3, 3, 6));
+    EXPECT_THAT(values(index_add(x, 0, ids(Slice({}, {}, 2)), x(Slice(0, 2)))),
+                ElementsAre(0, 3, 1, 4, 3, 12));
+    const Tensor every = arange(8, c)(Slice({}, {}, 2));  // 0 2 4 6
+    EXPECT_THAT(values(index_put(zeros({3}, c), {ids}, every)), ElementsAre(2, 6, 4));
+    EXPECT_THAT(values(index_put(zeros({3}, c), {ids}, every, {.accumulate = true})),
+                ElementsAre(2, 6, 4));
+  }
+}
+
+TEST(IndexAdd, RefusesMoreIndicesThanSortsCount) {
+  const Shape many{int64_t{1} << 32};
+  const Tensor x = zeros({2}), ids = broadcast_to(zeros({}, i64), many);
+  const Tensor source = broadcast_to(zeros({}), many);
+  const char* const text = "expected fewer than 2^32 indices, got 4294967296";
+  EXPECT_THAT(message_of<ValueError>([&] { index_add(x, 0, ids, source, {.out = x}); }),
+              HasSubstr(text));
+  EXPECT_THAT(message_of<ValueError>([&] { index_put(x, {ids}, source, {.out = x}); }),
+              HasSubstr(text));
+}
+
+TEST(ScatterNd, AddsWhileItIsRecorded) {
+  for (Context c : contexts()) {
+    SCOPED_TRACE(to_string(c));
+    const Tensor ids = array({{0, 2, 0}}, c);
+    for (bool accumulate : {false, true})
+      check_gradients(
+          [&](const Tensors& t) -> Tensors {
+            const Tensor y = scatter_nd(t[0], ids, {3, 2}, {.accumulate = accumulate});
+            return {y * y};
+          },
+          {sample_values(c, f64, {3, 2})});
+  }
+}
+
 TEST(IndexPut, ReplacedValuesHaveGradientZero) {
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));

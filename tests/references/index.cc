@@ -107,15 +107,6 @@ const References kIndex{{
                                [&](const Place& to, const Place& of) { y.at(to) = in[0].at(of); });
                            return {y};
                          }),
-    reference<TakeGradAttrs>("take_grad",
-                             [](const Arrays& in, const TakeGradAttrs& a) -> Arrays {
-                               Array y(lengths_of(a.data), in[0].dtype);
-                               each_taken(y.shape, from(in, 1), a.take,
-                                          [&](const Place& to, const Place& of) {
-                                            y.at(of) += in[0].at(to);
-                                          });
-                               return {wrapped(y)};
-                             }),
     puts("put"),
     puts("index_put"),
     reference<TakeAttrs>("index_add",

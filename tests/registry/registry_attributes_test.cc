@@ -194,7 +194,6 @@ Known known() {
   using Take = TakeAttrs;
   add<Take, 0, &Take::n_axes, &Take::axes, &Take::at, &Take::mode, &Take::along>(
       all, {"n_axes", "axes", "at", "mode", "along"});
-  add<TakeGradAttrs, 0, &TakeGradAttrs::take, &TakeGradAttrs::data>(all, {"take", "data"});
   using Pick = PickAttrs;
   add<Pick, 0, &Pick::axis, &Pick::mode, &Pick::keepdims, &Pick::length>(
       all, {"axis", "mode", "keepdims", "length"});

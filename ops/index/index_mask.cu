@@ -1,8 +1,10 @@
-// take's gradient and mask positions: ops that sort or scan.
+// The positions of a mask's ones, and moves of the elements there.
 #include <cub/device/device_scan.cuh>
 
+#include <locus/core/scratch.h>
+#include <locus/devices/cuda/check.h>
 #include <locus/ops/index/index_kernel.h>
-#include <locus/ops/index/scatter_cuda.h>
+#include <locus/ops/kernel/launch.h>
 
 namespace locus::cuda {
 namespace {
@@ -122,13 +124,6 @@ void walk_mask(const Call& call, const View& mask, const View& offsets, F value)
 }
 
 struct Backend {
-  template <class T>
-  static void take_grad(const Call& call) {
-    Views::fill(call.out[0], 0, call.stream);
-    scatter<T, true>(call, call.out[0], call.in[0], call.in + 1,
-                     call.attributes<TakeGradAttrs>().take);
-  }
-
   static void mask_offsets(const Call& call) {
     const int64_t n = call.in[0].meta.size(), tiles = mask_tiles(n);
     int64_t* out = call.out[0].as<int64_t>();
@@ -159,6 +154,6 @@ struct Backend {
 
 }  // namespace
 
-extern constinit const KernelList index_scatter = scatter_kernels<Backend>();
+extern constinit const KernelList index_mask = mask_kernels<Backend>();
 
 }  // namespace locus::cuda
