@@ -118,17 +118,12 @@ Tensors cumsum_exp_gradient(const Saved& saved, std::span<const Tensor> dout) {
 // Adds each dy to the element that its result came from.
 Tensors extreme_gradient(const Saved& saved, std::span<const Tensor> dout) {
   if (!dout[0].defined()) return {Tensor()};
-  const Meta& m = saved.in_meta(0);
-  const Along s(m, saved.attrs<ExtremeAttrs>().axis);
-  const TensorOptions whole{dout[0].context(), i64};
-  const Tensor rows = reshape(arange(0, s.outer, 1, whole) * (s.n * s.inner), {s.outer, 1, 1});
-  const Tensor places =
-      saved.out(1).reshape({s.outer, s.n, s.inner}) * s.inner + rows + arange(0, s.inner, 1, whole);
-  const Tensor dy = widened(dout[0]).reshape({m.size()});
-  const Tensor flat = places.reshape({m.size()});
-  const Ref ids[] = {flat};
-  const Tensor dx = detail::add_to_zeros(Shape{m.size()}, dy, ids, TakeAttrs{});
-  return {detail::as(dx.reshape(Shape(m)), m.dtype)};
+  TakeAttrs to{.along = 1};
+  to.axes[0] = static_cast<int8_t>(saved.attrs<ExtremeAttrs>().axis);
+  const Tensor positions = saved.out(1);
+  const Ref ids[] = {positions};
+  const Tensor dx = detail::add_to_zeros(saved.in_shape(0), widened(dout[0]), ids, to);
+  return {detail::as(dx, saved.in_dtype(0))};
 }
 
 // Samples

@@ -146,7 +146,7 @@ TEST(Bincount, WeightsGiveF64AndRepeatBitByBit) {
 // Runs of equal integers that are short, long, and longer than what one warp of a GPU adds.
 TEST(Bincount, AddsRunsOfAllLengths) {
   for (Context c : contexts()) {
-    for (const int64_t n : {1, 511, 512, 513, 5000, 70'000}) {
+    for (const int64_t n : {1, 512, 513, 9000}) {
       const Tensor i = arange(0, n, 1, {c, i64});
       for (const Tensor& x : {i, i / 7, i / 700, i * 0, where(i < n / 2, 3, i)}) {
         const Tensor ids = x.astype(i64);
