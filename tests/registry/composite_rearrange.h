@@ -53,6 +53,18 @@ inline std::vector<Composite> rearrange_composites() {
        kAll,
        {},
        true},
+      {"tril",
+       {{3, 4}},
+       [](const Tensors& x, O) -> Tensors { return {tril(x[0], -1)}; },
+       [](const Hosts& x) -> Hosts {
+         return {host(x[0].shape, [&](const Indices& i) { return i[1] < i[0] ? x[0].at(i) : 0; })};
+       }},
+      {"triu",
+       {{3, 4}},
+       [](const Tensors& x, O) -> Tensors { return {triu(x[0], 1)}; },
+       [](const Hosts& x) -> Hosts {
+         return {host(x[0].shape, [&](const Indices& i) { return i[1] > i[0] ? x[0].at(i) : 0; })};
+       }},
       {"diag",
        {{3}},
        [](const Tensors& x, O) -> Tensors { return {diag(x[0], -1)}; },

@@ -34,6 +34,8 @@ const std::map<std::string, const char*> kElsewhere = {
     {"broadcast_many", "collective_ways_test.cc: of several contexts"},
     {"send_recv", "collective_exchange_test.cc: of several contexts"},
     {"unique", "unique_test.cc: several results"},
+    {"cummax", "scan_test.cc: values and positions, of the op cum_extreme"},
+    {"cummin", "scan_test.cc: values and positions, of the op cum_extreme"},
     {"weighted_average", "statistics_test.cc: two results, one of them of weights alone"},
 };
 
