@@ -76,9 +76,9 @@ Tensor digitize(const Tensor& x, const Tensor& bins, const DigitizeOptions& opti
 Tensor bincount(const Tensor& x, const BincountOptions& options = {}, Caller = Caller::here());
 
 // The number of elements of x in each bin, and the bins' edges. A bin contains its left edge; the
-// last bin contains both edges. Elements outside the edges, and NaN, are not counted. Counts are
-// i64, or have the weights' dtype (summed in f64, integers in i64). Weights of 2^32 elements are a
-// ValueError. With `density`, counts are f64 and scaled to the integral 1.
+// last contains both. Others and NaN do not count. Counts are i64, or have
+// the weights' dtype (summed in f64, integers in i64). With `density`, counts are f64 and scaled to
+// the integral 1. Weights of 2^32 elements are a ValueError.
 //
 // Bins have equal width, from the smallest to the largest element or over `range`. If both ends are
 // equal, each moves out by .5. Edges are f32 for f32, f16 and bf16, else f64. A NaN or infinity
