@@ -43,7 +43,7 @@ void write_digits(const std::string& name, uint32_t n) {
 std::vector<std::string> words(std::string text, bool vary) {
   text = std::regex_replace(text, std::regex(R"([\w./]+\.(cc|md):\d+)"), "PLACE");
   if (vary) {
-    text = std::regex_replace(text, std::regex(R"(\d+(\.\d+)?)"), "N");
+    text = std::regex_replace(text, std::regex(R"(\d+(\.\d+)?(e[-+]?\d+)?)"), "N");
     text = std::regex_replace(text, std::regex(R"(N (ms|µs|s)\b)"), "N time");
   }
   std::istringstream in(text);
