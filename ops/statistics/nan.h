@@ -21,7 +21,7 @@ struct CountNonzero : Reduction<"count_nonzero", kAll> {
 struct CountWords : CountNonzero {
   uint64_t mask = 0;
 
-  explicit CountWords(DType d) {
+  LOCUS_HD explicit CountWords(DType d) {
     const uint64_t all = ~uint64_t{0} >> (64 - 8 * size_of(d));
     mask = is_floating(d) ? all >> 1 : all;  // but for the sign: -0 is 0
   }
