@@ -3,8 +3,8 @@
 #   ./scripts/test.sh [--no-cuda] [--sanitize address,undefined] [--filter 'Print.*'] [--build DIR]
 #                     [--bench]
 # Tests of real data take MNIST from TEST_MNIST=DIR or data/mnist, and skip without.
-# With --sanitize the build is without CUDA, in a folder of its own. With --bench the benchmarks are
-# built, too, but not run.
+# With --sanitize the tests alone are built, without CUDA, in a folder of their own. With --bench the
+# benchmarks are built, too, but not run.
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
 cuda=AUTO sanitize="" filter="*" folder="" bench=OFF
@@ -21,8 +21,9 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
-isas=all
+isas=all target=all
 if [ -n "$sanitize" ]; then
+  target=locus_tests
   cuda=OFF isas=base  # sanitizers check the source, which all copies of the CPU kernels share
   folder=${folder:-build-${sanitize//,/-}}
 elif [ $cuda = OFF ]; then
@@ -36,7 +37,7 @@ setup "${purposes[@]}"
 [ -n "$NVCC" ] || cuda=OFF
 configure "$folder" -DLOCUS_TESTS=ON -DLOCUS_EXAMPLES=ON -DLOCUS_BENCH=$bench \
   -DLOCUS_CUDA=$cuda -DLOCUS_ISAS=$isas -DLOCUS_SANITIZE="$sanitize"
-build "$folder" all
+build "$folder" "$target"
 for check in families options refused_code; do
   (cd "$folder" && cmake -Dcompiler="$(option . CMAKE_CXX_COMPILER)" -P "$OLDPWD/tests/${check}_test.cmake")
 done
