@@ -55,7 +55,8 @@ template <class S>
 Tensor scanned_back(const Tensor& v, const Tensor& t, const Tensor& u, int axis) {
   return flip(scanned<S>({flip(v, axis), flip(t, axis), flip(u, axis)}, axis), axis);
 }
-// x moved one place towards the beginning, and a 0; or towards the end, behind `first`.
+// next() has x[i + 1] at i, and 0 at the end. previous() has x[i - 1] at i, and `first` at the
+// beginning.
 Tensor next(const Tensor& x, int axis) {
   const Tensor last = slice_axis(x, axis, Slice(-1, {}));
   return concat({slice_axis(x, axis, Slice(1, {})), zeros_like(last)}, {.axis = axis});
@@ -71,7 +72,7 @@ Tensors cumsum_gradient(const Saved& saved, std::span<const Tensor> dout) {
   return {scanned_back<scan::CumSum>(dout[0], saved.attrs<ScanAttrs>().axis)};
 }
 
-// s with s[k] = x[k + 1] s[k + 1] + dy[k], from the end on.
+// Returns s, where s[k] = x[k + 1] s[k + 1] + dy[k], and the last s is the last dy.
 Tensor recurrence_back(const Tensor& x, const Tensor& dy, int axis) {
   const Tensor a = flip(next(x, axis), axis);
   return flip(scanned<scan::Recurrence>({a, flip(dy, axis)}, axis), axis);

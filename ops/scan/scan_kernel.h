@@ -4,7 +4,8 @@
 //                         and result() it takes
 //   element(x, i)         the accumulator of one element at position i
 //
-// kIn: the operands. kOut = 2: of an extreme element, whose index is a second result.
+// kIn counts the operands. If kOut is 2, the accumulator is an extreme element, and its index is a
+// second result.
 #pragma once
 
 #include <locus/core/dtype.h>
@@ -51,7 +52,7 @@ struct LogCumSumExp : Scan<"logcumsumexp", LogSumExp> {
   }
 };
 
-// The last largest element. NaN is larger than all.
+// The largest element, and of equal ones the last. NaN is larger than all numbers.
 struct LastLargest : reduction::Reduction<"", formula::kAll> {
   template <class V, class I>
   struct Acc {
@@ -76,7 +77,8 @@ struct CumExtreme : Scan<"cum_extreme", LastLargest> {
   }
 };
 
-// x, or with `turns` the value whose order among others is x's turned around. NaN stays NaN.
+// x, or if `turns` a value that is large where x is small, so that the largest one is that of the
+// smallest x. The value of the value is x. NaN stays NaN.
 template <class W>
 LOCUS_HD W turned(W x, bool turns) {
   using Bits = If<sizeof(W) == 1, uint8_t, If<sizeof(W) == 4, uint32_t, uint64_t>>;
@@ -94,8 +96,9 @@ struct CumSumExp : Scan<"cumsum_exp", LogSumExp> {
   static constexpr bool kDouble = true;  // v may be denormal
 };
 
-// y[i] = a[i] y[i - 1] + b[i], for operands a and b, where y[-1] is 0: the gradients of cumprod. Of
-// neighbouring elements, y at the end is scale y before the first + shift.
+// y[i] = a[i] y[i - 1] + b[i], for operands a and b, where y[-1] is 0: the gradients of cumprod.
+// The accumulator of neighbouring elements makes y at the last one of y before the first one: it
+// is scale y + shift.
 struct LinearMap : reduction::Reduction<"", formula::kFloats> {
   template <class V, class>
   struct Acc {
