@@ -75,6 +75,11 @@ struct Power : Widens<Binary<"power", kNumbers, 32, kX | kY | kOut>> {
   static constexpr unsigned kInRange = kX;
   static constexpr double kLow = .3, kHigh = 3, kLow2 = .4, kHigh2 = 3;
   LOCUS_HD auto apply(auto x, auto y) const { return m::power(x, y); }
+  template <class V>
+  requires kSame<V, float> LOCUS_HD bool fits(V x, V y) const {
+    return m::f32::powers_quickly(x, y);
+  }
+  LOCUS_HD float quick(float x, float y) const { return m::f32::pow(x, y); }
   auto dx(auto& x, double y, auto&, auto& d) const {
     return y == 0 ? zeros_like(d) : y == 1 ? d : y == 2 ? d * x * 2 : power_grad(d, x, y);
   }

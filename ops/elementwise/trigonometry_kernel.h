@@ -8,16 +8,25 @@ namespace locus::formula {
 struct Sin : Unary<"sin", kFloats, 16, kX> {
   static constexpr unsigned kInRange = kX;
   LOCUS_HD auto apply(auto x) const { return m::sin(x); }
+  template <class V>
+  requires kSame<V, float> LOCUS_HD bool fits(V x) const { return m::f32::turns_quickly(x); }
+  LOCUS_HD float quick(float x) const { return m::f32::sin(x); }
   auto grad(auto& x, auto&, auto& dy) const { return dy * cos(x); }
 };
 struct Cos : Unary<"cos", kFloats, 16, kX> {
   static constexpr unsigned kInRange = kX;
   LOCUS_HD auto apply(auto x) const { return m::cos(x); }
+  template <class V>
+  requires kSame<V, float> LOCUS_HD bool fits(V x) const { return m::f32::turns_quickly(x); }
+  LOCUS_HD float quick(float x) const { return m::f32::cos(x); }
   auto grad(auto& x, auto&, auto& dy) const { return -(dy * sin(x)); }
 };
 struct Tan : Widens<Unary<"tan", kFloats, 16, kOut>> {
   static constexpr double kLow = -1.2, kHigh = 1.2;
   LOCUS_HD auto apply(auto x) const { return m::tan(x); }
+  template <class V>
+  requires kSame<V, float> LOCUS_HD bool fits(V x) const { return m::f32::turns_quickly(x); }
+  LOCUS_HD float quick(float x) const { return m::f32::tan(x); }
   auto grad(auto&, auto& y, auto& dy) const { return dy * (y * y + 1); }
 };
 struct Arcsin : Widens<Unary<"arcsin", kFloats, 16, kX>> {

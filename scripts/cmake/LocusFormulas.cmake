@@ -1,8 +1,10 @@
 # Writes formula_source(): the headers that formulas are made of, as text.
 file(GLOB formula_headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ops/elementwise/*_kernel.h)
 list(APPEND formula_headers core/hd.h core/half.h ops/kernel/types.h ops/kernel/cast.h
-                            ops/kernel/math.h ops/kernel/product.h ops/kernel/divisor.h
-                            ops/kernel/division.h ops/kernel/special.h
+                            ops/kernel/math_base.h ops/kernel/math_exp.h ops/kernel/math_f32.h
+                            ops/kernel/math.h
+                            ops/kernel/product.h ops/kernel/divisor.h ops/kernel/division.h
+                            ops/kernel/special.h
                             ops/elementwise/form.h ops/jit/element.h ops/jit/reduction.h
                             ops/jit/names.h ops/fuse/body.h ops/fuse/rows.h
                             ops/reduce/reduction.h ops/reduce/lanes.h ops/reduce/sum.h
