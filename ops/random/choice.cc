@@ -86,7 +86,7 @@ bool fits_i32(int64_t n) { return n <= int64_t{1} << 31; }
 Tensor counted(int64_t n, auto f) {
   const Tensor all = empty({n}, {cpu(), fits_i32(n) ? i32 : i64});
   const auto fill = [&](auto* at) {
-    std::iota(at, at + n, 0);
+    for (int64_t i = 0; i < n; ++i) at[i] = static_cast<std::remove_pointer_t<decltype(at)>>(i);
     f(at);
   };
   if (fits_i32(n))
