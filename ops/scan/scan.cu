@@ -1,6 +1,6 @@
 // A block scans a tile of a row, a warp 32 neighbours at a time. If a row has several tiles, each
 // block publishes its tile's total and adds the totals of the tiles before it. Tiles form groups of
-// 1024; the last tile of a group publishes the total up to there, so that no block reads more than
+// 256; the last tile of a group publishes the total up to there, so that no block reads more than
 // a group. Every sum has a fixed order: the same bits on each run.
 //
 // Blocks take tiles in order, by a counter, and wait for earlier tiles only.
@@ -16,7 +16,7 @@ namespace locus::cuda {
 namespace {
 
 constexpr int kWarps = kBlock / 32;
-constexpr int kGroup = 1024, kAwaited = kGroup / kBlock;  // tiles; of a thread
+constexpr int kGroup = kBlock;  // tiles
 
 // Elements of a thread.
 template <class A>
@@ -27,40 +27,42 @@ constexpr int kTile = kBlock* kItems<A>;
 template <class A>
 constexpr int kBlocks = sizeof(A) > 8   ? 2
                         : sizeof(A) > 4 ? 4
-                                        : 6;
+                                        : 8;
 
-// Totals of tiles and, up to their ends, of groups; flags say which are there.
+// The totals of tiles and, up to their ends, of groups. Each word of a total is stored together
+// with a flag that it is there, so that a reader needs one load and no fence.
 template <class A>
+constexpr int kWords = sizeof(A) / sizeof(uint32_t);
 struct Totals {
-  A *tiles, *groups;
-  unsigned *tile_there, *group_there, *next_tile;
+  uint64_t *tiles, *groups;
+  unsigned* next_tile;
 };
 template <class A>
 struct Rows {
   int64_t rows, n, tiles, groups;  // tiles and groups of a row
   int items;                       // of a thread
-  Totals<A> totals;
+  Totals totals;
 };
 
 template <class A>
-__device__ __forceinline__ void publish(A* to, unsigned* there, const A& a) {
-  *to = a;
-  __threadfence();
-  *static_cast<volatile unsigned*>(there) = 1;
+__device__ __forceinline__ void publish(uint64_t* totals, int64_t i, const A& a) {
+  volatile uint64_t* to = totals + i * kWords<A>;
+  by_words(a, [&](const uint32_t* w) {
+    *to++ = uint64_t{1} << 32 | *w;
+    return *w;
+  });
 }
-// Waits until n flags are there.
-__device__ __forceinline__ void await(const unsigned* there, int n) {
-  for (bool all = false; !all;) {
-    all = true;
-#pragma unroll
-    for (int i = 0; i < kAwaited; ++i)
-      if (i < n) all &= static_cast<const volatile unsigned*>(there)[i] != 0;
-  }
-  __threadfence();
-}
+// Total i, for which it waits.
 template <class A>
-__device__ __forceinline__ A published(const A* from) {
-  return by_words(*from, [](const uint32_t* w) { return __ldcg(w); });
+__device__ __forceinline__ A await(const uint64_t* totals, int64_t i) {
+  const volatile uint64_t* from = totals + i * kWords<A>;
+  return by_words(A(), [&](const uint32_t*) {
+    uint64_t word;
+    do word = *from;
+    while (word >> 32 == 0);
+    ++from;
+    return static_cast<uint32_t>(word);
+  });
 }
 
 template <class A>
@@ -93,30 +95,16 @@ template <class D, class A = typename D::A>
 __device__ __forceinline__ A total_before(const Rows<A>& g, int64_t row, int64_t tile,
                                           const A& own) {
   using R = typename D::R;
-  __shared__ A of_group;
-  const Totals<A>& t = g.totals;
+  const Totals& t = g.totals;
   const int64_t group = tile / kGroup, first = row * g.tiles + group * kGroup;
-  const int in_group = static_cast<int>(tile % kGroup);
-  if (group > 0 && threadIdx.x == kBlock - 1) {
-    const int64_t before = row * g.groups + group - 1;
-    await(t.group_there + before, 1);
-    of_group = published(t.groups + before);
-  }
-  A sum = R::init(A());
-  const int begin = static_cast<int>(threadIdx.x) * kAwaited;
-  if (begin < in_group) {
-    const int n = in_group - begin < kAwaited ? in_group - begin : kAwaited;
-    await(t.tile_there + first + begin, n);
-    sum = published(t.tiles + first + begin);
-#pragma unroll
-    for (int i = 1; i < kAwaited; ++i)
-      if (i < n) sum = D::combine(sum, published(t.tiles + first + begin + i));
-  }
+  const int in_group = static_cast<int>(tile % kGroup), mine = static_cast<int>(threadIdx.x);
+  A sum = mine < in_group ? await<A>(t.tiles, first + mine) : R::init(A());
+  __shared__ A of_group;
+  if (group > 0 && mine == kBlock - 1) of_group = await<A>(t.groups, row * g.groups + group - 1);
   sum = all_of_team(sum, kBlock, [](const A& a, const A& b) { return D::combine(a, b); });
   if (group > 0) sum = in_group > 0 ? D::combine(of_group, sum) : of_group;
-  if (in_group == kGroup - 1 && threadIdx.x == 0)
-    publish(t.groups + row * g.groups + group, t.group_there + row * g.groups + group,
-            D::combine(sum, own));
+  if (in_group == kGroup - 1 && mine == 0)
+    publish(t.groups, row * g.groups + group, D::combine(sum, own));
   return sum;
 }
 
@@ -163,7 +151,7 @@ __global__ void __launch_bounds__(kBlock, kBlocks<A>)
       A own = of_warp[0];
       for (int w = 1; w < kWarps; ++w) own = D::combine(own, of_warp[w]);
       const int64_t at = row * g.tiles + tile;
-      if (threadIdx.x == 0) publish(g.totals.tiles + at, g.totals.tile_there + at, own);
+      if (threadIdx.x == 0) publish(g.totals.tiles, at, own);
       if (tile > 0) {
         const A earlier = total_before<D>(g, row, tile, own);
         before = any ? D::combine(earlier, before) : earlier;
@@ -211,13 +199,13 @@ void launch_scan(const Call& call, const D& data, int64_t rows, int64_t n) {
     return;
   }
   g.groups = (g.tiles + kGroup - 1) / kGroup;
-  const int64_t groups = rows * g.groups, flags = (tiles + groups + 4) / 4 * 4;
-  const auto flag_bytes = static_cast<size_t>(flags) * sizeof(unsigned);
-  const Scratch scratch(call, flag_bytes + static_cast<size_t>(tiles + groups) * sizeof(A));
-  unsigned* const there = scratch.as<unsigned>();
-  A* const totals = reinterpret_cast<A*>(scratch.as<std::byte>() + flag_bytes);
-  g.totals = {totals, totals + tiles, there, there + tiles, there + tiles + groups};
-  LOCUS_CUDA(cudaMemsetAsync(there, 0, flag_bytes, stream(call)));
+  const int64_t totals = (tiles + rows * g.groups) * kWords<A>;
+  const auto bytes = static_cast<size_t>(totals + 1) * sizeof(uint64_t);
+  const Scratch scratch(call, bytes);
+  uint64_t* const tile_totals = scratch.as<uint64_t>();
+  g.totals = {tile_totals, tile_totals + tiles * kWords<A>,
+              reinterpret_cast<unsigned*>(tile_totals + totals)};
+  LOCUS_CUDA(cudaMemsetAsync(tile_totals, 0, bytes, stream(call)));
   scan_rows<<<static_cast<unsigned>(tiles), kBlock, 0, stream(call)>>>(data, g, false);
 }
 
