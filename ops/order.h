@@ -64,10 +64,10 @@ Tensor sort(const Tensor& x, const SortOptions& = {}, Caller = Caller::here());
 // The indices that sort x, in x's shape.
 Tensor argsort(const Tensor& x, const SortOptions& = {}, Caller = Caller::here());
 // The indices that sort by several keys of one shape: first by the last key, elements that are
-// equal there by the key before, and so on. A tensor (k, ...) holds k keys. Without a key, lexsort
-// throws ValueError. If the keys' shapes differ, lexsort throws ShapeError.
+// equal there by the key before, and so on. lexsort({x}) has one key, x. (In NumPy a matrix alone
+// holds a key in each row.) Without a key, lexsort throws ValueError. If the keys' shapes differ,
+// lexsort throws ShapeError.
 Tensor lexsort(const Tensors& keys, const LexsortOptions& = {}, Caller = Caller::here());
-Tensor lexsort(const Tensor& keys, const LexsortOptions& = {}, Caller = Caller::here());
 
 // The k largest (or smallest) elements along the axis and their indices, in sorted order. Equal
 // elements keep their order. NaN comes last, both for the largest and for the smallest. If k is
@@ -92,9 +92,6 @@ inline Tensor argsort(const Tensor& x, Integer auto axis, Caller from = Caller::
   return argsort(x, {.axis = axis}, from);
 }
 inline Tensor lexsort(const Tensors& keys, Integer auto axis, Caller from = Caller::here()) {
-  return lexsort(keys, {.axis = static_cast<int64_t>(axis)}, from);
-}
-inline Tensor lexsort(const Tensor& keys, Integer auto axis, Caller from = Caller::here()) {
   return lexsort(keys, {.axis = static_cast<int64_t>(axis)}, from);
 }
 inline Topk topk(const Tensor& x, int64_t k, Integer auto axis, Caller from = Caller::here()) {

@@ -265,18 +265,6 @@ Tensor lexsort(const Tensors& keys, const LexsortOptions& o, Caller from) try {
   rethrow_at(from);
 }
 
-Tensor lexsort(const Tensor& keys, const LexsortOptions& o, Caller from) try {
-  detail::expect_tensor("lexsort", keys, "keys");
-  if (keys.ndim() < 2)
-    throw ShapeError("lexsort: keys ", describe(keys),
-                     ": expected a tensor of two axes or more, the first of which counts the keys");
-  Tensors list;
-  for (int64_t i = 0; i < keys.shape()[0]; ++i) list.push_back(keys[i]);
-  return lexsort(list, o, from);
-} catch (const Error&) {
-  rethrow_at(from);
-}
-
 Topk topk(const Tensor& data, int64_t k, const TopkOptions& o, Caller from) try {
   const UserLine user_line(from);
   static const OpRef<TopkAttrs> op("topk");

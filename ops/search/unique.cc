@@ -76,7 +76,9 @@ Unique unique_entries(const Tensor& x, const UniqueOptions& o, Caller from) {
     for (int i = 0; i < x.ndim(); ++i)
       if (i != axis) order.push_back(i);
     const Tensor rows = reshape(transpose(x, order), {n, k});
-    const Tensor perm = k > 0 ? lexsort(flip(rows.T(), 0)) : arange(0, n, 1, {x.context(), i64});
+    Tensors keys;
+    for (int64_t i = k - 1; i >= 0; --i) keys.push_back(rows(Slice(), i));
+    const Tensor perm = k > 0 ? lexsort(keys) : arange(0, n, 1, {x.context(), i64});
     const Tensor starts = starts_of(take(rows, perm), o.equal_nan);
     const detail::CountedMask ones(starts, from);
     places = ones.select(perm);

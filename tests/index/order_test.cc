@@ -207,8 +207,8 @@ TEST(Order, SortsBySeveralKeys) {
     const Tensor a = array({9, 4, 0, 4, 0, 2, 1}, c), b = array({1, 5, 1, 4, 3, 4, 4}, c);
     EXPECT_THAT(values(lexsort({a, b})), ElementsAre(2, 0, 4, 6, 5, 3, 1));
     EXPECT_THAT(values(lexsort({a.astype(f32), b.astype(i32)})), ElementsAre(2, 0, 4, 6, 5, 3, 1));
-    EXPECT_THAT(values(lexsort(array({{9, 4, 0, 4, 0}, {1, 5, 1, 4, 3}}, c))),
-                ElementsAre(2, 0, 4, 3, 1));
+    const Tensor x = array({{9, 4, 0}, {1, 5, 1}}, c);
+    EXPECT_THAT(values(lexsort({x})), ElementsAre(2, 1, 0, 0, 2, 1));
     EXPECT_THAT(values(lexsort({a.reshape({7, 1}), b.reshape({7, 1})}, {.axis = 0})),
                 ElementsAre(2, 0, 4, 6, 5, 3, 1));
   }
@@ -285,7 +285,6 @@ TEST(Order, RefusesWhatItCannotSort) {
               HasSubstr("sort: axis 2 is out of bounds for a tensor of 2 axes"));
   EXPECT_THROW(argsort(zeros({})), ShapeError);
   EXPECT_THROW(lexsort(Tensors{}), ValueError);
-  EXPECT_THROW(lexsort(zeros({3})), ShapeError);
   EXPECT_THAT(message_of<ShapeError>([&] {
                 lexsort({x, zeros({3, 2})});
               }),
