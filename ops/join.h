@@ -51,13 +51,13 @@ Tensors array_split(const Tensor& x, int64_t sections, const ArraySplitOptions& 
 // Repeats x reps[i] times along axis i. The shorter of shape and reps gets leading ones (NumPy).
 Tensor tile(const Tensor& x, const Shape& reps, Caller = Caller::here());
 // Repeats each element n times along `axis`.
-Tensor repeat(const Tensor& x, int64_t n, int axis, Caller = Caller::here());
+Tensor repeat(const Tensor& x, int64_t n, int64_t axis, Caller = Caller::here());
 // The same for the flattened tensor. The result has one axis.
 Tensor repeat(const Tensor& x, int64_t n, Caller = Caller::here());
 // Repeats element i counts[i] times along `axis`, or in the flattened tensor. Counts are integers
 // in a tensor of one axis, or a single number for all. The result's shape needs their sum, so the
 // call waits for them. ValueError for a negative count, ShapeError for another number of counts.
-Tensor repeat(const Tensor& x, const Tensor& counts, int axis, Caller = Caller::here());
+Tensor repeat(const Tensor& x, const Tensor& counts, int64_t axis, Caller = Caller::here());
 Tensor repeat(const Tensor& x, const Tensor& counts, Caller = Caller::here());
 
 }  // namespace locus

@@ -28,34 +28,34 @@ Tensor flatten(const Tensor& x, Caller = Caller::here());
 // Axis i of the result is axis axes[i] of x; empty: all axes reversed.
 Tensor transpose(const Tensor& x, std::span<const int> axes, Caller = Caller::here());
 Tensor transpose(const Tensor& x, std::initializer_list<int> axes = {}, Caller = Caller::here());
-Tensor swapaxes(const Tensor& x, int a, int b, Caller = Caller::here());
+Tensor swapaxes(const Tensor& x, int64_t a, int64_t b, Caller = Caller::here());
 // Axes of x move from `source` to `destination`; the others keep their order. ShapeError if the
 // lists differ in length or name an axis twice.
-Tensor moveaxis(const Tensor& x, int source, int destination, Caller = Caller::here());
+Tensor moveaxis(const Tensor& x, int64_t source, int64_t destination, Caller = Caller::here());
 Tensor moveaxis(const Tensor& x, std::span<const int> source, std::span<const int> destination,
                 Caller = Caller::here());
 Tensor moveaxis(const Tensor& x, std::initializer_list<int> source,
                 std::initializer_list<int> destination, Caller = Caller::here());
 // x turned k times by 90 degrees, from the first axis to the second.
-Tensor rot90(const Tensor& x, int64_t k = 1, std::pair<int, int> axes = {0, 1},
+Tensor rot90(const Tensor& x, int64_t k = 1, std::pair<int64_t, int64_t> axes = {0, 1},
              Caller = Caller::here());
 // The elements whose indices along axis2 and axis1 differ by `offset`. The result has x's other
 // axes, then the diagonal. An offset outside the matrix gives an empty diagonal.
-Tensor diagonal(const Tensor& x, int64_t offset = 0, int axis1 = 0, int axis2 = 1,
+Tensor diagonal(const Tensor& x, int64_t offset = 0, int64_t axis1 = 0, int64_t axis2 = 1,
                 Caller = Caller::here());
 
-Tensor expand_dims(const Tensor& x, int axis,
+Tensor expand_dims(const Tensor& x, int64_t axis,
                    Caller = Caller::here());  // a new axis of length 1 at `axis` of the result
 Tensor squeeze(const Tensor& x, Caller = Caller::here());  // without every axis of length 1
-Tensor squeeze(const Tensor& x, int axis,
+Tensor squeeze(const Tensor& x, int64_t axis,
                Caller = Caller::here());  // ShapeError if its length is not 1
 
 // Repeated axes have stride 0, as in NumPy. Writing to the result throws Error.
 Tensor broadcast_to(const Tensor& x, const Shape& shape, Caller = Caller::here());
 
-Tensor flip(const Tensor& x, int axis, Caller = Caller::here());
+Tensor flip(const Tensor& x, int64_t axis, Caller = Caller::here());
 // begin:end along one axis, clipped like Slice: MXNet's slice_axis.
-Tensor slice_axis(const Tensor& x, int axis, const Slice& slice, Caller = Caller::here());
+Tensor slice_axis(const Tensor& x, int64_t axis, const Slice& slice, Caller = Caller::here());
 
 namespace detail {
 // reshape() without codes. Sizes are equal.

@@ -155,7 +155,7 @@ Tensor tile(const Tensor& x, const Shape& reps, Caller from) try {
   rethrow_at(from);
 }
 
-Tensor repeat(const Tensor& x, int64_t n, int axis, Caller from) try {
+Tensor repeat(const Tensor& x, int64_t n, int64_t axis, Caller from) try {
   const UserLine user_line(from);
   detail::expect_tensor("repeat", x);
   const int at = detail::axis_of(x, axis, "repeat");
@@ -173,7 +173,7 @@ Tensor repeat(const Tensor& x, int64_t n, Caller from) try {
 } catch (const Error&) {
   rethrow_at(from);
 }
-Tensor repeat(const Tensor& x, const Tensor& counts, int axis, Caller from) try {
+Tensor repeat(const Tensor& x, const Tensor& counts, int64_t axis, Caller from) try {
   const UserLine user_line(from);
   detail::expect_tensor("repeat", x);
   detail::expect_tensor("repeat", counts, "counts");

@@ -66,7 +66,7 @@ Samples embedding_samples(Context c, DType d) {
 
 }  // namespace
 
-Tensor diagonal(const Tensor& x, int64_t offset, int axis1, int axis2, Caller from) try {
+Tensor diagonal(const Tensor& x, int64_t offset, int64_t axis1, int64_t axis2, Caller from) try {
   detail::expect_tensor("diagonal", x);
   static const OpRef<DiagonalAttrs> op("diagonal");
   const int row = detail::axis_of(x, axis1, "diagonal"),

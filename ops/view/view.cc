@@ -239,7 +239,7 @@ Tensor transpose(const Tensor& x, std::initializer_list<int> axes, Caller from) 
   return transpose(x, std::span<const int>(axes.begin(), axes.size()), from);
 }
 
-Tensor swapaxes(const Tensor& x, int a, int b, Caller from) try {
+Tensor swapaxes(const Tensor& x, int64_t a, int64_t b, Caller from) try {
   detail::expect_tensor("swapaxes", x);
   int axes[kMaxRank];
   const int rank = x.ndim();
@@ -250,7 +250,7 @@ Tensor swapaxes(const Tensor& x, int a, int b, Caller from) try {
   rethrow_at(from);
 }
 
-Tensor expand_dims(const Tensor& x, int axis, Caller from) try {
+Tensor expand_dims(const Tensor& x, int64_t axis, Caller from) try {
   detail::expect_tensor("expand_dims", x);
   const int at = detail::axis_of(x, axis, "expand_dims", 1);
   if (x.ndim() == kMaxRank)
@@ -269,7 +269,7 @@ Tensor squeeze(const Tensor& x, Caller from) try {
 } catch (const Error&) {
   rethrow_at(from);
 }
-Tensor squeeze(const Tensor& x, int axis, Caller from) try {
+Tensor squeeze(const Tensor& x, int64_t axis, Caller from) try {
   detail::expect_tensor("squeeze", x);
   const Meta& m = x.impl().view.meta;
   const int at = detail::axis_of(x, axis, "squeeze");

@@ -34,8 +34,13 @@ Tensor moveaxis(const Tensor& x, std::span<const int> source, std::span<const in
 } catch (const Error&) {
   rethrow_at(from);
 }
-Tensor moveaxis(const Tensor& x, int source, int destination, Caller from) {
-  return moveaxis(x, std::span<const int>(&source, 1), std::span<const int>(&destination, 1), from);
+Tensor moveaxis(const Tensor& x, int64_t source, int64_t destination, Caller from) try {
+  detail::expect_tensor("moveaxis", x);
+  const int a = detail::axis_of(x, source, "moveaxis"),
+            to = detail::axis_of(x, destination, "moveaxis");
+  return moveaxis(x, {a}, {to}, from);
+} catch (const Error&) {
+  rethrow_at(from);
 }
 Tensor moveaxis(const Tensor& x, std::initializer_list<int> source,
                 std::initializer_list<int> destination, Caller from) {
@@ -43,7 +48,7 @@ Tensor moveaxis(const Tensor& x, std::initializer_list<int> source,
                   std::span<const int>(destination.begin(), destination.size()), from);
 }
 
-Tensor rot90(const Tensor& x, int64_t k, std::pair<int, int> axes, Caller from) try {
+Tensor rot90(const Tensor& x, int64_t k, std::pair<int64_t, int64_t> axes, Caller from) try {
   detail::expect_tensor("rot90", x);
   const int a = detail::axis_of(x, axes.first, "rot90"),
             b = detail::axis_of(x, axes.second, "rot90");

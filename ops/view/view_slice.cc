@@ -38,13 +38,13 @@ Tensor slice_one(const Tensor& x, int axis, const Slice& s) {
 
 }  // namespace
 
-Tensor flip(const Tensor& x, int axis, Caller from) try {
+Tensor flip(const Tensor& x, int64_t axis, Caller from) try {
   detail::expect_tensor("flip", x);
   return slice_one(x, detail::axis_of(x, axis, "flip"), Slice({}, {}, -1));
 } catch (const Error&) {
   rethrow_at(from);
 }
-Tensor slice_axis(const Tensor& x, int axis, const Slice& slice, Caller from) try {
+Tensor slice_axis(const Tensor& x, int64_t axis, const Slice& slice, Caller from) try {
   detail::expect_tensor("slice_axis", x);
   return slice_one(x, detail::axis_of(x, axis, "slice_axis"), slice);
 } catch (const Error&) {

@@ -88,5 +88,21 @@ TEST(Axis, OfMoreThan32BitsIsOutOfRange) {
     }
 }
 
+// Axis 2^32 is not axis 0.
+TEST(Axis, SixtyFourBitsAreNotCut) {
+  const Tensor x = ones({1, 3});
+  const int64_t far = int64_t{1} << 32;
+  EXPECT_THROW(flip(x, far), ShapeError);
+  EXPECT_THROW(squeeze(x, far), ShapeError);
+  EXPECT_THROW(expand_dims(x, far), ShapeError);
+  EXPECT_THROW(swapaxes(x, far, 1), ShapeError);
+  EXPECT_THROW(moveaxis(x, far, 1), ShapeError);
+  EXPECT_THROW(rot90(x, 1, {far, 1}), ShapeError);
+  EXPECT_THROW(diagonal(x, 0, far, 1), ShapeError);
+  EXPECT_THROW(slice_axis(x, far, Slice(0, 1)), ShapeError);
+  EXPECT_THROW(repeat(x, 2, far), ShapeError);
+  EXPECT_THROW(repeat(x, array({1}), far), ShapeError);
+}
+
 }  // namespace
 }  // namespace locus::test
