@@ -216,7 +216,9 @@ LOCUS_HD double expm1(double x) {
 }
 LOCUS_HD double tanh(double x) {
   const double a = abs(x), e = expm1(a > 22.0 ? 44.0 : a + a);
-  return copysign(e / (e + 2.0), x);
+  const bool large = a > 1.0;
+  const double q = (large ? 2.0 : e) / (e + 2.0);
+  return copysign(large ? 1.0 - q : q, x);
 }
 // Halves of e^a and e^-a, of which the first may be as large as 2^1023.
 LOCUS_HD double sinh(double x) {
