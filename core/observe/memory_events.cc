@@ -90,6 +90,8 @@ void UserLine::open(Caller from) {
 }
 void UserLine::close() { user_line = outer_; }
 
+Caller users_line(Caller from) { return is_users(from) || !user_line.file ? from : user_line; }
+
 const char* name(MemoryEventKind kind) {
   constexpr const char* kNames[] = {"request", "served", "upstream", "released", "freed"};
   return kNames[static_cast<int>(kind)];

@@ -8,6 +8,7 @@
 #include <atomic>
 
 #include <locus/core/memory_tools.h>
+#include <locus/core/observe/trace.h>
 
 namespace locus {
 namespace memory_events {
@@ -52,7 +53,7 @@ class RunningOp : NonCopyable {
 class UserLine : NonCopyable {
  public:
   explicit UserLine(Caller from) {
-    if (!memory_events::off()) [[unlikely]]
+    if (!memory_events::off() || !trace::off()) [[unlikely]]
       open(from);
   }
   ~UserLine() {
@@ -67,5 +68,7 @@ class UserLine : NonCopyable {
   bool open_ = false;
   Caller outer_;
 };
+// `from`, or the user's line if `from` is a line of the library.
+Caller users_line(Caller from);
 
 }  // namespace locus

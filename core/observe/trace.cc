@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <locus/core/base/mutex.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/core/observe/ranges.h>
 
 namespace locus::trace {
@@ -72,7 +73,7 @@ Bracket::~Bracket() {
 void Scope::open(TransferKind kind, Caller from) {
   if (!listening() || outermost) return;
   kind_ = kind;
-  from_ = from;
+  from_ = users_line(from);
   open_ = true;
   outermost = this;
 }
