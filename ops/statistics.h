@@ -76,10 +76,12 @@ class Quantiles {
 
   const Shape& shape() const { return shape_; }
   const std::vector<double>& list() const { return list_; }
+  const Tensor& tensor() const { return tensor_; }  // undefined if q was not given as a tensor
 
  private:
   Shape shape_;
   std::vector<double> list_;
+  Tensor tensor_;
 };
 
 // Reductions of the elements that are not NaN. If all elements are NaN, nansum is 0, nanprod 1, and

@@ -40,6 +40,7 @@ Tensor squeezed(const char* who, const Tensor& x, const Tensor& piece, int axis)
 
 // The counts, one for each of n elements.
 std::vector<int64_t> checked_counts(const Tensor& x, const Tensor& counts, int64_t n, Caller from) {
+  detail::expect_together("repeat", "x", x, "counts", counts);
   if (counts.ndim() > 1 || (counts.size() != 1 && counts.size() != n))
     throw ShapeError("repeat: ", describe(x), ", counts ", describe(counts), ": expected 1 or ", n,
                      " counts");
@@ -47,8 +48,10 @@ std::vector<int64_t> checked_counts(const Tensor& x, const Tensor& counts, int64
     throw DTypeError("repeat: counts ", describe(counts), ": expected integers");
   const Tensor whole = counts.dtype() == i64 ? counts : cast(counts, i64);
   std::vector<int64_t> all = whole.to_vector<int64_t>(from);
-  for (const int64_t c : all)
-    if (c < 0) throw ValueError("repeat: expected counts >= 0, got ", c);
+  for (size_t i = 0; i < all.size(); ++i)
+    if (all[i] < 0)
+      throw ValueError("repeat: counts ", describe(counts), ": expected counts >= 0, got ", all[i],
+                       " at position ", i);
   all.resize(static_cast<size_t>(n), all.empty() ? 0 : all[0]);
   return all;
 }
@@ -72,7 +75,7 @@ Tensor repeated_positions(const Tensor& x, const std::vector<int64_t>& counts) {
 
 Tensor repeat_counts(const Tensor& x, const Tensor& counts, int axis, Caller from) {
   const Tensor ids = repeated_positions(x, checked_counts(x, counts, x.shape()[axis], from));
-  return take(x, ids.as_in_context(x.context()), {.axis = axis});
+  return take(x, ids.as_in_context(x.context(), from), {.axis = axis});
 }
 
 }  // namespace
@@ -176,7 +179,6 @@ Tensor repeat(const Tensor& x, int64_t n, Caller from) try {
 Tensor repeat(const Tensor& x, const Tensor& counts, int64_t axis, Caller from) try {
   const UserLine user_line(from);
   detail::expect_tensor("repeat", x);
-  detail::expect_tensor("repeat", counts, "counts");
   return repeat_counts(x, counts, detail::axis_of(x, axis, "repeat"), from);
 } catch (const Error&) {
   rethrow_at(from);
@@ -184,7 +186,6 @@ Tensor repeat(const Tensor& x, const Tensor& counts, int64_t axis, Caller from) 
 Tensor repeat(const Tensor& x, const Tensor& counts, Caller from) try {
   const UserLine user_line(from);
   detail::expect_tensor("repeat", x);
-  detail::expect_tensor("repeat", counts, "counts");
   return repeat_counts(detail::reshape_exact(x, {x.size()}), counts, 0, from);
 } catch (const Error&) {
   rethrow_at(from);

@@ -24,7 +24,8 @@ Quantiles::Quantiles(std::span<const double> q) : shape_({q.size()}), list_(q.be
 Quantiles::Quantiles(const Tensor& q, Caller from) try {
   detail::expect_tensor("quantile", q, "q");
   shape_ = q.shape();
-  list_ = q.to_vector<double>();
+  list_ = q.to_vector<double>(from);
+  tensor_ = q;
 } catch (const Error&) {
   rethrow_at(from);
 }
@@ -192,6 +193,7 @@ Tensor interpolated(const Tensor& a, const Tensor& b, const std::vector<double>&
 
 Tensor quantiles(const char* op, const Tensor& x, const Quantiles& q, double whole,
                  const QuantileOptions& o) {
+  if (q.tensor().defined()) detail::expect_together(op, "x", x, "q", q.tensor());
   if (o.method > Method::nearest)
     throw ValueError(op, ": method ", static_cast<int>(o.method), "; expected a QuantileMethod");
   for (double each : q.list())

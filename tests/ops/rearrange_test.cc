@@ -218,6 +218,9 @@ TEST(Repeat, TakesCounts) {
     EXPECT_EQ(repeat(x, full({}, 3, {c, i32}), 0).shape(), (Shape{6, 2}));
     EXPECT_THROW(repeat(x, array({1, -1}, c), 0), ValueError);
     EXPECT_THROW(repeat(x, array({1, 1, 1}, c), 0), ShapeError);
+    if (c != cpu(0)) {
+      EXPECT_THROW(repeat(x, array({1, 1}), 0), ContextMismatch);
+    }
     EXPECT_THROW(repeat(x, array({1.5, 1.5}, c), 0), DTypeError);
     check_gradients(
         [&](const Tensors& in) -> Tensors {

@@ -184,6 +184,9 @@ TEST(Quantile, RefusesWhatIsNoShare) {
     for (double q : {-.1, 1.1, kNan})
       EXPECT_EQ(message_of<ValueError>([&] { quantile(x, q); }).find("quantile: q "), 0u);
     EXPECT_EQ(message_of<ValueError>([&] { percentile(x, 101); }).find("percentile: q 101"), 0u);
+    if (c != cpu(0)) {
+      EXPECT_THROW(quantile(x, array({.5})), ContextMismatch);
+    }
     message_of<ValueError>([&] { quantile(x, .5, {.method = static_cast<QuantileMethod>(13)}); });
     message_of<ShapeError>([&] { quantile(x, .5, {.axis = 2}); });
     message_of<ShapeError>([&] { median(x, {.axis = {0, 0}}); });
