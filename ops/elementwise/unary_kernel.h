@@ -17,7 +17,9 @@ struct Abs : Unary<"abs", kAll, 1, kX> {
 };
 // -1, 0 or 1; NaN stays NaN.
 struct Sign : Step<"sign", kNumbers, 1> {
-  LOCUS_HD auto apply(auto x) const { return x > 0 ? m::c(x, 1) : x < 0 ? m::c(x, -1) : x; }
+  LOCUS_HD auto apply(auto x) const {
+    return x > 0 ? m::c(x, 1) : x < 0 ? m::c(x, -1) : x == 0 ? m::c(x, 0) : x;  // -0 gives 0
+  }
 };
 struct Square : Unary<"square", kNumbers, 1, kX> {
   static constexpr unsigned kInRange = kX;

@@ -5,6 +5,7 @@
 #include <locus/ops/compare.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
+#include <locus/ops/named.h>
 #include "tests/support/contexts.h"
 
 namespace locus::test {
@@ -76,6 +77,15 @@ TEST(Bitwise, ShiftsByAnyCount) {
   EXPECT_THAT(values(left_shift(bytes, 1)), ElementsAre(144, 2));
   EXPECT_THAT(values(left_shift(bytes, 8)), ElementsAre(0, 0));
   EXPECT_THAT(values(right_shift(bytes, 9)), ElementsAre(0, 0));
+}
+
+TEST(Bitwise, NotOfBoolIsLogical) {
+  for (Context c : contexts()) {
+    const Tensor x = array({true, false}, c);
+    EXPECT_EQ((~x).dtype(), bool_);
+    EXPECT_THAT(values(~x), ElementsAre(0, 1));
+    EXPECT_THAT(values(invoke("bitwise_not", {x})), ElementsAre(0, 1));
+  }
 }
 
 TEST(Bitwise, RefusesFloats) {

@@ -84,6 +84,11 @@ TEST(Unary, NothingOverflowsIntoNan) {
   }
 }
 
+TEST(Unary, SignOfZeroIsPositiveZero) {
+  for (Context c : contexts())
+    EXPECT_FALSE(std::signbit(values(sign(array({-0., 1.}, {c, f32})))[0]));
+}
+
 TEST(Unary, RoundsBothWays) {
   for (Context c : contexts()) {
     SCOPED_TRACE(to_string(c));
