@@ -38,7 +38,8 @@ void check_mask(const Tensor& base, int axis, const Tensor& mask) {
                      describe(base), "; expected at most ", s.rank() - axis);
   for (int i = 0; i < m.rank(); ++i)
     if (m[i] != s[axis + i])
-      throw IndexError("boolean index did not match indexed array along axis ", axis + i,
+      throw IndexError("index: data ", describe(base), ", mask ", describe(mask),
+                       ": boolean index did not match indexed array along axis ", axis + i,
                        "; size of axis is ", s[axis + i],
                        " but size of corresponding boolean axis is ", m[i]);
 }

@@ -64,8 +64,9 @@ const Function& get_function(std::string_view name, const char* who) {
     throw Error(who, ": the op \"", name,
                 "\" has no function by name; it is internal; get_op() has it");
   std::string near;
+  const size_t most = name.size() > 4 ? 2 : 1;  // letters that differ
   const auto compare = [&](const std::string& other) {
-    if (edit_distance(other, name) <= 2) near += text_of(near.empty() ? "" : ", ", other);
+    if (edit_distance(other, name) <= most) near += text_of(near.empty() ? "" : ", ", other);
   };
   for (const Function* f : all_functions()) {
     compare(f->info.name);

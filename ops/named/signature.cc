@@ -123,6 +123,14 @@ std::string text_of_attribute(const AttributeInfo& a) {
   return text_of(a.name, ": ", a.type, a.fallback.empty() ? "" : " = ", a.fallback);
 }
 
+// What a value of this type is, for errors.
+std::string words_of(const std::string& type) {
+  if (type == "dtype")
+    return "dtype: f32, f64, f16, bf16, i32, i64, u8, i8, bool, or NumPy's names";
+  if (type == "context") return "a context such as cpu(0)";
+  return type;
+}
+
 [[noreturn]] void no_attribute(const Function& f, const std::string& name) {
   std::string near;
   for (const AttributeInfo& a : f.info.attributes)
@@ -173,7 +181,7 @@ std::vector<const Value*> values_of(const Function& f, const Attributes& given) 
                        " is given twice: ", to_string(*values[i]), " and ", to_string(a.value));
     if (!takes(f, i, a.value))
       throw ValueError(f.info.name, ": ", a.name, " is ", to_string(a.value), "; expected ",
-                       infos[i].type, infos[i].fallback == "none" ? " or none" : "");
+                       words_of(infos[i].type), infos[i].fallback == "none" ? " or none" : "");
     values[i] = &a.value;
   }
   for (size_t i = 0; i < infos.size(); ++i) {

@@ -35,7 +35,7 @@ void check_choice(int64_t n, int64_t count, const ChoiceOptions& how, DType dtyp
                      " without replacement; expected at most ", n);
   if (how.p.empty()) return;
   if (static_cast<int64_t>(how.p.size()) != n)
-    throw ValueError("choice: ", how.p.size(), " probabilities for ", n, " entries");
+    throw ValueError("choice: ", how.p.size(), " probabilities for ", n, " entries; expected ", n);
   check_chances("choice", how.p);
   const double sum = std::accumulate(how.p.begin(), how.p.end(), 0.0);
   if (!(std::abs(sum - 1) < 1.5e-8))

@@ -41,9 +41,9 @@ Tensor chosen(const ops::Arguments& a) {
   const std::vector<double> p = a["p"];
   how.p = p;
   const Tensor data = a.tensor(0);
-  if (!data.defined()) return random::choice(int64_t{a["n"]}, a["size"], how, a.options());
-  if (int64_t{a["n"]} != 0 || !a["dtype"].none() || !a["ctx"].none())
-    throw ValueError("choice: n, dtype and ctx are for positions; expected none of them with data");
+  if (!data.defined()) return random::choice(int64_t{a["a"]}, a["size"], how, a.options());
+  if (int64_t{a["a"]} != 0 || !a["dtype"].none() || !a["ctx"].none())
+    throw ValueError("choice: a, dtype and ctx are for positions; expected none of them with data");
   return random::choice(data, a["size"], how);
 }
 
@@ -97,7 +97,7 @@ void register_random_names() {
       .no_gradient("draws");
   // Entries of data, or, without data, positions below n.
   ops::define(
-      text_of("choice(data = none, n: int = 0, replace: bool = true, p: floats = none, ", kSize),
+      text_of("choice(data = none, a: int = 0, replace: bool = true, p: floats = none, ", kSize),
       chosen)
       .made_of({"take", "randint", "choice", "exponential", "reshape", "slice", "copyto"})
       .no_capture("without replacement it is drawn on the host");

@@ -249,7 +249,7 @@ TEST(RandomCalls, BadChoicesAreErrors) {
   };
   EXPECT_THAT(text(0, 1, {}), HasSubstr("choice: expected n > 0"));
   EXPECT_THAT(text(3, 4, {.replace = false}), HasSubstr("4 entries of 3"));
-  EXPECT_THAT(text(3, 1, {.p = {.5, .5}}), HasSubstr("2 probabilities for 3"));
+  EXPECT_THAT(text(3, 1, {.p = {.5, .5}}), HasSubstr("2 probabilities for 3 entries; expected 3"));
   EXPECT_THAT(text(2, 1, {.p = {.5, .6}}), HasSubstr("sum to 1.1"));
   EXPECT_THAT(text(2, 1, {.p = {1.5, -.5}}), HasSubstr("probability 0 is 1.5"));
   EXPECT_THAT(text(2, 2, {.replace = false, .p = {1, 0}}), HasSubstr("only 1"));

@@ -146,11 +146,11 @@ TEST(NamedCall, WritesAtIndicesOfSomeAxes) {
 
 TEST(NamedCall, DrawsPositionsOrEntries) {
   random::seed(5);
-  const Tensor places = invoke("choice", {}, {{"n", 9}, {"size", 4}});
+  const Tensor places = invoke("choice", {}, {{"a", 9}, {"size", 4}});
   random::seed(5);
   expect_same(places, random::choice(9, {4}));
-  EXPECT_THAT(error_of<ValueError>("choice", {x23()}, {{"n", 2}}),
-              StartsWith("choice: n, dtype and ctx are for positions"));
+  EXPECT_THAT(error_of<ValueError>("choice", {x23()}, {{"a", 2}}),
+              StartsWith("choice: a, dtype and ctx are for positions"));
 }
 
 TEST(NamedCall, ChecksAttributes) {
@@ -176,9 +176,9 @@ TEST(NamedCall, ChecksAttributes) {
   EXPECT_THAT(error_of<ValueError>("take", {x, x}, {{"mode", "fold"}}),
               StartsWith("take: mode is \"fold\"; expected raise|clip|wrap"));
   EXPECT_THAT(error_of<ValueError>("cast", {x}, {{"dtype", "f31"}}),
-              StartsWith("cast: dtype is \"f31\"; expected dtype"));
+              StartsWith("cast: dtype is \"f31\"; expected dtype: f32, f64"));
   EXPECT_THAT(error_of<ValueError>("zeros", {}, {{"shape", 1}, {"ctx", "tpu(0)"}}),
-              StartsWith("zeros: ctx is \"tpu(0)\"; expected context or none"));
+              StartsWith("zeros: ctx is \"tpu(0)\"; expected a context such as cpu(0) or none"));
   EXPECT_THAT(error_of<ValueError>("split", {x}, {}),
               StartsWith("split: the attribute num_outputs is missing; expected num_outputs: int"));
   EXPECT_THAT(error_of<ValueError>("softmax", {x}, {{"axis", 0}, {"axis", 1}}),

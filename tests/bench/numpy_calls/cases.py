@@ -324,11 +324,11 @@ def draws(of):
     shares = [0.1, 0.2, 0.3, 0.4]
     yield "multinomial", "multinomial", [], {"n": 20, "pvals": shares, "size": n // 4}, (
         lambda: rng.multinomial(20, shares, n // 4))
-    yield "choice", "choice", [], {"n": 1000, "size": n}, lambda: rng.choice(1000, n)
-    yield "choice weighted", "choice", [], {"n": 4, "p": shares, "size": n}, lambda: rng.choice(
+    yield "choice", "choice", [], {"a": 1000, "size": n}, lambda: rng.choice(1000, n)
+    yield "choice weighted", "choice", [], {"a": 4, "p": shares, "size": n}, lambda: rng.choice(
         4, n, p=shares)
     yield "choice without replacement", "choice", [], {
-        "n": n, "size": n // 2, "replace": False}, lambda: rng.choice(n, n // 2, False)
+        "a": n, "size": n // 2, "replace": False}, lambda: rng.choice(n, n // 2, False)
     yield "permutation", "permutation", [], {"n": n}, lambda: rng.permutation(n)
     yield "shuffle", "shuffle", [of["f32"]], {}, lambda: rng.permutation(of["f32"])
 
