@@ -254,7 +254,9 @@ commands() {
 }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-if [ -f "$folder/build.ninja" ] && [ -z "$(option "$folder" LOCUS_SANITIZE)" ]; then
+if [[ -f $folder/build.ninja && $(option "$folder" LOCUS_ISAS) =~ ^(v3|v4|v3;v4)$ ]]; then
+  say "$folder has kernels for chosen instruction sets only: not compared with train.sh's build"
+elif [ -f "$folder/build.ninja" ] && [ -z "$(option "$folder" LOCUS_SANITIZE)" ]; then
   configure "$work/part" -DCMAKE_CXX_COMPILER="$(option "$folder" CMAKE_CXX_COMPILER)" -DLOCUS_TESTS=OFF \
     -DLOCUS_EXAMPLES=ON -DLOCUS_CUDA=OFF -DLOCUS_ISAS=base > /dev/null
   commands "$work/part" train_mlp > "$work/some" || fail "ninja names no commands of train_mlp"
