@@ -2,11 +2,12 @@
 //
 //   const Tensor y = 2 * x + b;
 //
-// Operands are tensors, selections (x[mask], gathered) and numbers. Shapes broadcast and dtypes
-// promote as in NumPy. f16 and bf16 compute in f32. Results keep the operands' memory layout.
+// Operands are tensors, numbers, and selections such as x[mask], which are copied first. Shapes
+// broadcast and dtypes promote as in NumPy. f16 and bf16 compute in f32. Results keep the operands'
+// memory layout.
 //
-// A number takes the tensor's dtype and is rounded to it, unless the number is of a higher kind:
-// i32 + 0.5 is f64.
+// A number takes the tensor's dtype and is rounded to it, unless the number is of a higher kind
+// (bool < integer < floating): i32 + 0.5 is f64.
 //
 // - ContextMismatch, ShapeError, DTypeError: operands do not fit.
 // - DTypeError: the tensor's dtype cannot hold an integer.
@@ -24,9 +25,10 @@ Tensor subtract(const Operand& a, const Operand& b);
 Tensor multiply(const Operand& a, const Operand& b);
 // True division: integers give f64.
 Tensor divide(const Operand& a, const Operand& b);
-// The quotient, rounded down. It is made of the exact remainder: 1 / .1 gives 9. Floating numbers
-// divided by zero give what a / b is, integers 0. The lowest integer divided by -1 stays. bool
-// gives i8, also in mod, fmod and divmod. The gradient is 0.
+// The quotient, rounded down: (a - mod(a, b)) / b, if both are finite. So floor_divide(1, .1) is 9,
+// as in Python. Division by zero gives inf or NaN for floats and 0 for integers. The lowest integer
+// divided by -1 is itself, because the true value does not fit. bool gives i8, also in mod, fmod
+// and divmod. The gradient is 0.
 Tensor floor_divide(const Operand& a, const Operand& b);
 // The remainder, with the divisor's sign, exact for any quotient. A remainder by zero is NaN, for
 // integers 0.
@@ -48,7 +50,7 @@ Tensor ldexp(const Operand& x, const Operand& e);
 Tensor xlogy(const Operand& x, const Operand& y);
 // sqrt(x^2 + y^2), without overflow of the squares. The gradient at (0, 0) is 0. Integers give f64.
 Tensor hypot(const Operand& x, const Operand& y);
-// |x| with the sign of y, also of -0. The gradient at x = 0 is 0. Integers give f64.
+// |x| with the sign of y; -0 counts as negative. The gradient at x = 0 is 0. Integers give f64.
 Tensor copysign(const Operand& x, const Operand& y);
 // 0 if x is below 0, h if x is 0, else 1. If x is NaN, the result is NaN. Integers give f64.
 Tensor heaviside(const Operand& x, const Operand& h);

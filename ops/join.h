@@ -3,7 +3,8 @@
 //   const Tensor both = concat({a, b}, {.axis = 0});
 //
 // Operands of different dtypes are promoted. Axes may be negative. Lengths that do not match are a
-// ShapeError, different contexts a ContextMismatch.
+// ShapeError, different contexts a ContextMismatch. The default axis of concat and split is 1, for
+// tensors of one axis, too: concat({a, b}) of vectors is a ShapeError; write {.axis = 0}.
 #pragma once
 
 #include <initializer_list>

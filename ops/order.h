@@ -10,9 +10,9 @@
 // context, except for the order of several NaNs and their bits.
 //
 // Axes may be negative; std::nullopt sorts the flattened tensor, of shape (size,). A wrong axis is
-// a ShapeError. Except in sort without a gradient, an axis has fewer than 2^32 elements, else
-// ValueError. sort, topk and partition have gradients of any order: an element's gradient goes to
-// the element of x that it is a copy of.
+// a ShapeError. An axis of 2^32 elements or more is a ValueError, except in a sort that autograd
+// does not record. sort, topk and partition have gradients of any order: an element's gradient goes
+// to the element of x that it is a copy of.
 #pragma once
 
 #include <cstdint>

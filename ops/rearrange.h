@@ -2,7 +2,7 @@
 //
 //   const Tensor framed = pad(x, {{1, 1}, {0, 2}});    // a row above and below, 2 columns right
 //
-// Results are new tensors; views of the same memory are in view.h. All dtypes. Axes may be
+// Results are new tensors, except diag of a matrix, which is a view. All dtypes. Axes may be
 // negative. Gradients exist to any order. A gradient adds in a fixed order, so it has the same bits
 // each run.
 #pragma once
@@ -21,8 +21,8 @@ namespace locus {
 // What pad writes around x. For an axis (1 2 3) and widths (2, 2):
 //   constant   0 0 1 2 3 0 0      the constant
 //   edge       1 1 1 2 3 3 3      the nearest element
-//   reflect    3 2 1 2 3 2 1      the mirror image at the last element
-//   symmetric  2 1 1 2 3 3 2      the mirror image at the edge
+//   reflect    3 2 1 2 3 2 1      mirrored; the end element is not repeated
+//   symmetric  2 1 1 2 3 3 2      mirrored; the end element is repeated
 //   wrap       2 3 1 2 3 1 2      the axis repeated
 // Widths may be longer than the axis: the pattern continues, as in NumPy.
 enum class PadMode : uint8_t { constant, edge, reflect, symmetric, wrap };
@@ -52,7 +52,7 @@ struct PadOptions {
 
 // Errors of pad:
 // - ShapeError: widths for another number of axes than x's.
-// - ValueError: a negative width; a mode other than constant for an empty axis.
+// - ValueError: a negative width; a mode other than constant, if an axis of length 0 is padded.
 // - DTypeError: x's integer dtype does not hold constant_values.
 Tensor pad(const Tensor& x, const PadWidths& widths, const PadOptions& options = {},
            Caller = Caller::here());
@@ -70,12 +70,12 @@ Tensor roll(const Tensor& x, std::initializer_list<int64_t> shifts, std::initial
             Caller = Caller::here());
 
 // The elements of each matrix, the last two axes, with column - row <= k (tril) or >= k (triu), and
-// zeros elsewhere. A tensor of one axis counts as equal rows of a square matrix, as in NumPy. A 0-d
-// tensor is a ShapeError.
+// zeros elsewhere. If x has one axis, it is first repeated as every row of a square matrix, as in
+// NumPy. A 0-d tensor is a ShapeError.
 Tensor tril(const Tensor& x, int64_t k = 0, Caller = Caller::here());
 Tensor triu(const Tensor& x, int64_t k = 0, Caller = Caller::here());
-// One axis: a square matrix with x where column - row == k, and zeros elsewhere. Two axes: the
-// diagonal where column - row == k, a view as from diagonal(). Other ranks are a ShapeError.
+// One axis: a new square matrix with x where column - row == k, and zeros elsewhere. Two axes: the
+// diagonal where column - row == k, a view of x, as from diagonal(). Other ranks are a ShapeError.
 Tensor diag(const Tensor& x, int64_t k = 0, Caller = Caller::here());
 
 // xy: the first tensor runs along axis 1 and the second along axis 0, as in NumPy's default. ij:

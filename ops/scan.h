@@ -30,10 +30,10 @@ struct CumExtremeOptions {
 
 // Sums and products of integers and bool are i64 and wrap.
 Tensor cumsum(const Tensor& x, const ScanOptions& = {}, Caller = Caller::here());
-// The gradients are exact where elements are 0, too: they divide by none.
+// The gradient never divides by elements, so it is right for elements that are 0, too.
 Tensor cumprod(const Tensor& x, const ScanOptions& = {}, Caller = Caller::here());
-// log(cumsum(exp(x))), without overflow. Integers and bool give f64. Where the result is infinite,
-// the gradient is NaN or 0.
+// log(cumsum(exp(x))), without overflow. Integers and bool give f64. Elements of -inf have gradient
+// 0, elements of inf NaN. Results that are infinite add 0 to the gradient of finite elements.
 Tensor logcumsumexp(const Tensor& x, const ScanOptions& = {}, Caller = Caller::here());
 
 // The largest element so far, and its position along the axis, i64. Of equal elements, the position

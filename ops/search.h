@@ -72,18 +72,18 @@ Tensor digitize(const Tensor& x, const Tensor& bins, const DigitizeOptions& opti
 // How often each integer from 0 on occurs in x (n,): i64, of length max(x) + 1, or minlength if
 // that is longer. With weights (n,): the sum of each integer's weights, in f64. Negative integers
 // are a ValueError, and so are weights of 2^32 elements or more; floats are a DTypeError. The host
-// waits for the extremes of x.
+// waits for the smallest and largest element of x.
 Tensor bincount(const Tensor& x, const BincountOptions& options = {}, Caller = Caller::here());
 
-// The number of elements of x in each bin, and the bins' edges. A bin contains its left edge; the
-// last contains both. Others and NaN do not count. Counts are i64, or have
-// the weights' dtype (summed in f64, integers in i64). With `density`, counts are f64 and scaled to
-// the integral 1. Weights of 2^32 elements are a ValueError.
+// The number of elements of x in each bin, and the edges. A bin contains its left edge; the
+// last contains both. Others and NaN do not count. Counts are i64, or have the weights' dtype
+// (summed in f64, integers in i64). With `density`, counts are f64 and scaled to the integral 1.
+// Weights of 2^32 elements are a ValueError.
 //
-// Bins have equal width, from the smallest to the largest element or over `range`. If both ends are
-// equal, each moves out by .5. Edges are f32 for f32, f16 and bf16, else f64. A NaN or infinity
-// without a range, or a range that is not finite or decreases, is a ValueError. The host waits for
-// the extremes.
+// Bins have equal width, over `range` or from the smallest to the largest element, for which the
+// host waits. If both are equal, the range is widened by .5 on each side. Edges are f32 for
+// f32, f16 and bf16, else f64. NaN or infinity without a range, or a range that decreases or is
+// not finite, is a ValueError.
 std::pair<Tensor, Tensor> histogram(const Tensor& x, int64_t bins = 10,
                                     const HistogramOptions& options = {}, Caller = Caller::here());
 // The same for given edges (n + 1,). If the edges decrease, or if there is a range, histogram

@@ -12,23 +12,23 @@
 
 namespace locus {
 
-// 1 - erf(x), without cancellation for large x.
+// 1 - erf(x), accurate for large x, where erf(x) rounds to 1.
 Tensor erfc(const Tensor& x, Caller = Caller::here());
-// The inverse of erf. At -1 and 1 erfinv is infinite, outside NaN.
+// The inverse of erf. At -1 and 1 erfinv is infinite. Outside [-1, 1] it is NaN.
 Tensor erfinv(const Tensor& x, Caller = Caller::here());
 // At 0 and -0 gamma is infinite with the sign of the zero. At negative integers and -infinity gamma
 // is NaN.
 Tensor gamma(const Tensor& x, Caller = Caller::here());
-// log(|gamma(x)|). At poles and both infinities lgamma is infinite, as in C.
+// log(|gamma(x)|). At 0, at negative integers and at both infinities lgamma is +infinity, as in C.
 Tensor lgamma(const Tensor& x, Caller = Caller::here());
 // The derivative of lgamma. At 0 and -0 digamma is infinite with the opposite sign, at negative
 // integers NaN.
 Tensor digamma(const Tensor& x, Caller = Caller::here());
-// The derivative of digamma of order n, from 0 to 1000. At negative integers polygamma is infinite
-// if n is odd, else NaN.
+// The n-th derivative of digamma, n from 0 to 1000; polygamma(0, x) is digamma(x). At negative
+// integers polygamma is infinite if n is odd, else NaN.
 Tensor polygamma(int n, const Tensor& x, Caller = Caller::here());
-// sin(pi x) / (pi x), without cancellation near integers. At 0 sinc is 1, at other integers 0, at
-// infinities NaN.
+// sin(pi x) / (pi x), accurate near integers, where sinc is near 0. At 0 sinc is 1, at other
+// integers 0, at infinities NaN.
 Tensor sinc(const Tensor& x, Caller = Caller::here());
 
 }  // namespace locus

@@ -8,8 +8,8 @@
 //   diff(x, {.n = 2})
 //
 // Axes, keepdims and `out` work as in ops/reduce.h. Floats keep their dtype. A function takes all
-// dtypes unless it names exceptions. Bad axes are a ShapeError. Gradients have any order. Elements
-// that are left out, or not picked, have gradient 0.
+// dtypes unless it names exceptions. Bad axes are a ShapeError. All functions except count_nonzero
+// can be differentiated repeatedly. Elements that are left out, or not picked, have gradient 0.
 #pragma once
 
 #include <cstdint>
@@ -62,8 +62,8 @@ struct QuantileOptions {
   Tensor out = {};
 };
 
-// The shares of quantile(): a number, a list or a tensor of any shape. The call waits for a
-// tensor's numbers. Shares have no gradient.
+// The q of quantile(): a number, a list or a tensor of any shape. If q is a tensor, the host waits
+// for its values. q has no gradient.
 class Quantiles {
  public:
   template <class T>
@@ -93,7 +93,8 @@ Tensor nanprod(const Tensor& x, const ReduceOptions& = {}, Caller = Caller::here
 Tensor nanmax(const Tensor& x, const ReduceOptions& = {}, Caller = Caller::here());
 Tensor nanmin(const Tensor& x, const ReduceOptions& = {}, Caller = Caller::here());
 // NaN if at most ddof elements are not NaN. Squares are computed in x's dtype (f16 and bf16: f32),
-// so f32 more than 1e19 from their mean give inf. If nanstd is 0, its gradient is 0.
+// so elements of f32 that differ from the mean by more than 1.9e19 give inf. If nanstd is 0, its
+// gradient is 0.
 Tensor nanvar(const Tensor& x, const VarOptions& = {}, Caller = Caller::here());
 Tensor nanstd(const Tensor& x, const VarOptions& = {}, Caller = Caller::here());
 
@@ -104,8 +105,8 @@ Tensor ptp(const Tensor& x, const ReduceOptions& = {}, Caller = Caller::here());
 
 // sum(x * weights) / sum(weights); without weights the mean. The weights have x's shape, or the
 // shape of the given axes in the given order, such as (n,) for one axis. Other shapes are a
-// ShapeError. If a sum of weights is 0, average throws ValueError; the check waits for the weights.
-// Integers count as f64.
+// ShapeError. If a sum of weights is 0, average throws ValueError; the host waits for this check.
+// Integers are converted to f64.
 Tensor average(const Tensor& x, const AverageOptions& = {}, Caller = Caller::here());
 // The average, and the sum of the weights in the average's shape. Without weights, the sum is the
 // number of elements.
@@ -119,7 +120,7 @@ Tensor diff(const Tensor& x, const DiffOptions& = {}, Caller = Caller::here());
 // Integers and bool give f64. With NaN among the elements, or without elements, the median is NaN.
 Tensor median(const Tensor& x, const ReduceOptions& = {}, Caller = Caller::here());
 
-// quantile gives the numbers below which the share q of the elements lies, by NumPy's formulas;
+// quantile gives the number below which a fraction q of the elements lies, by NumPy's formulas.
 // percentile takes q in percent. If q is not from 0 to 1 (0 to 100), both throw ValueError. Methods
 // that pick an element keep the dtype. Methods that interpolate give f64 for integers and bool.
 // With NaN among the elements, or without elements, the result is NaN. If the result's dtype has no
@@ -179,10 +180,10 @@ inline Tensor diff(const Tensor& x, Integer auto n, Caller from = Caller::here()
 // --- Details ---
 //
 // - f32, f16 and bf16 interpolate in f64 and round once. NumPy rounds q to x's dtype, which may
-//   pick another element.
+//   pick another element, so results may differ from NumPy's.
 // - If a neighbour is infinite, interpolation gives NaN, as in NumPy, even if q is exactly at one
 //   neighbour. Methods that pick elements do not interpolate. median halves the neighbours' sum.
-// - In NumPy, differences of integer neighbours may wrap; here f64 differences interpolate.
+// - Integers are converted to f64 before interpolation; NumPy subtracts integers, which may wrap.
 // - A result of 0 may have another sign than the element.
 // - nanmax and nanmin send the gradient to every element that equals the result.
 

@@ -14,7 +14,8 @@
 
 namespace locus {
 
-// The lowest integer stays, also in negative (elementwise.h).
+// The abs of the lowest integer is itself, because the true value does not fit. So is its negative
+// (elementwise.h).
 Tensor abs(const Tensor& x, Caller = Caller::here());
 // -1, 0 or 1; NaN stays NaN.
 Tensor sign(const Tensor& x, Caller = Caller::here());
@@ -29,8 +30,8 @@ Tensor round(const Tensor& x, Caller = Caller::here());
 // Rounds halves to even.
 Tensor rint(const Tensor& x, Caller = Caller::here());
 // Rounds halves to even, as NumPy: x 10^decimals to an integer, then / 10^decimals, each step in
-// x's dtype. Where x 10^decimals overflows, x stays. Integers are exact; results that do not fit
-// wrap.
+// x's dtype. If x 10^decimals overflows, the result is x. Integers are exact; results that do not
+// fit wrap.
 Tensor round(const Tensor& x, int decimals, Caller = Caller::here());
 inline Tensor around(const Tensor& x, int decimals = 0, Caller from = Caller::here()) {
   return round(x, decimals, from);
