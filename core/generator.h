@@ -36,7 +36,8 @@ std::function<PhiloxKey()> source(uint64_t n);
 
 // The start of the sequence of thread i, derived from `state`.
 PhiloxKey key_of(PhiloxKey state, uint64_t i);
-// A scope: the thread draws from *next on. Null: from the process-wide sequence.
+// While this object lives, draws of this thread start at *next and advance it. With a null pointer
+// they use the process's sequence. A DrawFrom takes precedence.
 class [[nodiscard]] Sequence : NonCopyable {
  public:
   explicit Sequence(PhiloxKey* next);
