@@ -1,6 +1,6 @@
 // A call by name of every function in ops::list(), and the same call of the function itself.
-// Functions of formulas without attributes are missing: the walk makes their inputs from the
-// registry. named_functions_test.cc walks the table.
+// Formulas without attributes need no entry: named_functions_test.cc, which walks the table, makes
+// their calls from the registry.
 #pragma once
 
 #include "tests/registry/named_layers.h"
