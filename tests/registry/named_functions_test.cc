@@ -86,8 +86,8 @@ class Named : public testing::TestWithParam<NamedCall> {
     if (!GetParam().call)
       FAIL() << "no test calls " << name << " by name: add a call to a table of tests/registry/: "
              << "named_math.h (elementwise ops with attributes, reductions, scans, products), "
-             << "named_numpy.h (order, rearrange, statistics, random), named_shapes.h (views, "
-             << "indices, joins) or named_layers.h (layers, optimizers)";
+             << "named_numpy.h (order, gather, search, rearrange, statistics, random), "
+             << "named_shapes.h (views, indices, joins) or named_layers.h (layers, optimizers)";
   }
   ops::Info info() const { return ops::get(GetParam().name); }
   Tensors inputs(Context c) const {
