@@ -274,13 +274,18 @@ void run_fresh(Invocation& call, std::span<Tensor> out) {
 }
 
 // Writes result i to `target(i)`. If the kernel cannot write all targets, copies from new memory.
+// There, on a GPU, an element that the kernel leaves out because of a bad index is the target's.
 void run_into(Invocation& call, size_t n_out, const auto& target) {
   bool direct = true;
   for (size_t i = 0; i < n_out; ++i) direct = direct && call.direct(i, target(i));
   if (!direct) {
     Tensors fresh(n_out);
-    run_fresh(call, fresh);
     const autograd::Pause pause(autograd::is_training());
+    for (size_t i = 0; i < n_out; ++i) {
+      fresh[i] = call.make_output(i);
+      if (target(i).context().type == DeviceType::gpu) target(i).copyto(fresh[i]);
+    }
+    call.run([&](size_t i) -> const Tensor& { return fresh[i]; }, false);
     for (size_t i = 0; i < n_out; ++i) fresh[i].copyto(target(i));
     return;
   }
