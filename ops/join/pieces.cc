@@ -20,6 +20,16 @@ namespace {
 // Repeats x n times along a new axis at `at`, merged with the adjacent `axis`. New memory if
 // elements repeat.
 Tensor repeated(const Tensor& x, int64_t n, int axis, int at) {
+  if (x.ndim() == kMaxRank) {  // no room for another axis: as (before, axis, behind)
+    int64_t before = 1, behind = 1;
+    for (int i = 0; i < axis; ++i) before *= x.shape()[i];
+    for (int i = axis + 1; i < kMaxRank; ++i) behind *= x.shape()[i];
+    Meta m = x.impl().view.meta;
+    const Tensor y =
+        repeated(detail::reshape_exact(x, {before, m.shape[axis], behind}), n, 1, at - axis + 1);
+    m.shape[axis] = y.shape()[1];
+    return detail::reshape_exact(y, Shape(m));
+  }
   const Tensor thin = expand_dims(x, at);
   Meta wide = thin.impl().view.meta, merged = x.impl().view.meta;
   wide.shape[at] = n;
@@ -27,6 +37,13 @@ Tensor repeated(const Tensor& x, int64_t n, int axis, int at) {
     throw ShapeError("repeat: ", describe(x), ": expected a length that 63 bits count, got ", n,
                      " times axis ", axis);
   return detail::reshape_exact(broadcast_to(thin, Shape(wide)), Shape(merged));
+}
+
+void check_sections(const char* who, const Tensor& x, int64_t sections) {
+  constexpr int64_t kMost = 1 << 20;  // each is a tensor
+  if (sections < 1 || sections > kMost)
+    throw ShapeError(who, ": ", describe(x), ": expected 1 to ", kMost, " sections, got ",
+                     sections);
 }
 
 // x without `axis`, whose length is 1.
@@ -85,7 +102,8 @@ Tensors split(const Tensor& x, int64_t sections, const SplitOptions& options, Ca
   detail::expect_tensor("split", x);
   const int axis = detail::axis_of(x, options.axis, "split");
   const int64_t n = x.shape()[axis];
-  if (sections < 1 || n % sections != 0)
+  check_sections("split", x, sections);
+  if (n % sections != 0)
     throw ShapeError("split: ", describe(x), ": axis ", axis, " of length ", n,
                      " cannot be split into ", sections, " equal parts; expected a divisor");
   const int64_t length = n / sections;
@@ -126,8 +144,7 @@ Tensors array_split(const Tensor& x, int64_t sections, const ArraySplitOptions& 
   const UserLine user_line(from);
   detail::expect_tensor("array_split", x);
   const int axis = detail::axis_of(x, options.axis, "array_split");
-  if (sections < 1)
-    throw ShapeError("array_split: ", describe(x), ": expected at least 1 section, got ", sections);
+  check_sections("array_split", x, sections);
   const int64_t n = x.shape()[axis];
   Tensors parts;
   for (int64_t i = 0, begin = 0; i < sections; ++i) {

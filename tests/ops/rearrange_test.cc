@@ -205,6 +205,8 @@ TEST(Pieces, PositionsAreEndsOfSlices) {
   EXPECT_EQ(array_split(m, 2)[1].shape(), (Shape{1, 5}));
   EXPECT_EQ(array_split(m, 2, {.axis = 1})[1].shape(), (Shape{3, 2}));
   EXPECT_THROW(array_split(zeros({2, 2}), 0), ShapeError);
+  EXPECT_THROW(array_split(zeros({2, 2}), int64_t{1} << 33), ShapeError);
+  EXPECT_THROW(split(zeros({0}), int64_t{1} << 33, {.axis = 0}), ShapeError);
   EXPECT_THROW(split(zeros({2, 3}), {1}, {.squeeze_axis = true}), ShapeError);
 }
 
@@ -259,6 +261,17 @@ TEST(FlatIndex, RefusesWhatLiesOutside) {
     EXPECT_THROW(unravel_index(array({1.5}, c), {2}), DTypeError);
     EXPECT_THROW(ravel_multi_index({rows}, {3, 4}), ShapeError);
   }
+}
+
+TEST(Repeat, TakesEightAxes) {
+  const Shape thin{1, 1, 1, 1, 1, 1, 2, 3};
+  const Tensor x = arange(6).reshape(thin);
+  EXPECT_EQ(repeat(x, 2, 6).shape(), (Shape{1, 1, 1, 1, 1, 1, 4, 3}));
+  EXPECT_THAT(values(repeat(x, 2, 6)), ElementsAre(0, 1, 2, 0, 1, 2, 3, 4, 5, 3, 4, 5));
+  EXPECT_THAT(values(repeat(x, 2, 7)), ElementsAre(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5));
+  EXPECT_THAT(values(tile(x, {1, 1, 1, 1, 1, 1, 2, 1})),
+              ElementsAre(0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5));
+  EXPECT_THAT(values(tile(x, {2})), ElementsAre(0, 1, 2, 0, 1, 2, 3, 4, 5, 3, 4, 5));
 }
 
 }  // namespace
