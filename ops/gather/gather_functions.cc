@@ -8,6 +8,9 @@
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/gather.h>
+
+#include <cmath>
+
 #include <locus/ops/index/index_parts.h>
 #include <locus/ops/view.h>
 
@@ -208,9 +211,12 @@ Tensor index_add(const Tensor& x, int64_t axis, const Tensor& index, const Tenso
   if (source.dtype() != x.dtype())
     throw DTypeError(who, ": data ", describe(x), ", source ", describe(source),
                      ": expected one dtype; cast the source: source.astype(", name(x.dtype()), ")");
+  const double alpha = o.alpha.floating();
+  if (!is_floating(x.dtype()) && alpha != std::trunc(alpha))
+    throw ValueError(who, ": alpha ", alpha, " for data ", describe(x), ": expected an integer");
   check_fits(who, x.dtype(), o.alpha);
   Tensor values = source;
-  if (o.alpha.floating() != 1) {
+  if (alpha != 1) {
     values = source * full(Shape{}, o.alpha, {source.context(), source.dtype()});
     if (values.dtype() != x.dtype()) values = cast(values, x.dtype());
   }
