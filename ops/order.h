@@ -64,10 +64,17 @@ Tensor sort(const Tensor& x, const SortOptions& = {}, Caller = Caller::here());
 // The indices that sort x, in x's shape.
 Tensor argsort(const Tensor& x, const SortOptions& = {}, Caller = Caller::here());
 // The indices that sort by several keys of one shape: first by the last key, elements that are
-// equal there by the key before, and so on. lexsort({x}) has one key, x. (In NumPy a matrix alone
-// holds a key in each row.) Without a key, lexsort throws ValueError. If the keys' shapes differ,
-// lexsort throws ShapeError.
+// equal there by the key before, and so on. lexsort({x}) has one key, x; lexsort(x) has the keys
+// x[0], x[1] and so on, as in NumPy. Without a key, lexsort throws ValueError. If the keys' shapes
+// differ, lexsort throws ShapeError.
 Tensor lexsort(const Tensors& keys, const LexsortOptions& = {}, Caller = Caller::here());
+namespace detail {
+Tensors entries_as_keys(const Tensor& x);
+}
+template <std::same_as<Tensor> T>  // so that {x} is a list
+Tensor lexsort(const T& x, const LexsortOptions& options = {}, Caller from = Caller::here()) {
+  return lexsort(detail::entries_as_keys(x), options, from);
+}
 
 // The k largest (or smallest) elements along the axis and their indices, in sorted order. Equal
 // elements keep their order. NaN comes last, both for the largest and for the smallest. If k is

@@ -265,6 +265,16 @@ Tensor lexsort(const Tensors& keys, const LexsortOptions& o, Caller from) try {
   rethrow_at(from);
 }
 
+Tensors detail::entries_as_keys(const Tensor& x) {
+  expect_tensor("lexsort", x, "keys");
+  if (x.ndim() < 2)
+    throw ShapeError("lexsort: keys ", describe(x),
+                     ": expected two axes or more, the first of which counts the keys");
+  Tensors keys;
+  for (int64_t i = 0; i < x.shape()[0]; ++i) keys.push_back(x[i]);
+  return keys;
+}
+
 Topk topk(const Tensor& data, int64_t k, const TopkOptions& o, Caller from) try {
   const UserLine user_line(from);
   static const OpRef<TopkAttrs> op("topk");

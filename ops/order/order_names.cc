@@ -25,7 +25,11 @@ void register_order_names() {
       .made_of({"argsort", "reshape"})
       .no_gradient("the results are positions");
   ops::define("lexsort(*keys, axis: int = -1)",
-              [](const ops::Arguments& a) { return lexsort(a.tensors(), {.axis = a["axis"]}); })
+              [](const ops::Arguments& a) {
+                const Tensors keys = a.tensors();
+                return lexsort(keys.size() == 1 ? detail::entries_as_keys(keys[0]) : keys,
+                               {.axis = a["axis"]});
+              })
       .made_of({"argsort", "take"})
       .no_gradient("the results are positions");
   ops::define("topk(data, k: int, axis: int|none = -1, largest: bool = true) -> 2",

@@ -11,6 +11,7 @@
 #include <locus/ops/copy.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
+#include <locus/ops/named.h>
 #include <locus/ops/random.h>
 #include <locus/ops/reduce.h>
 #include <locus/ops/view.h>
@@ -208,7 +209,9 @@ TEST(Order, SortsBySeveralKeys) {
     EXPECT_THAT(values(lexsort({a, b})), ElementsAre(2, 0, 4, 6, 5, 3, 1));
     EXPECT_THAT(values(lexsort({a.astype(f32), b.astype(i32)})), ElementsAre(2, 0, 4, 6, 5, 3, 1));
     const Tensor x = array({{9, 4, 0}, {1, 5, 1}}, c);
-    EXPECT_THAT(values(lexsort({x})), ElementsAre(2, 1, 0, 0, 2, 1));
+    EXPECT_THAT(values(lexsort({x})), ElementsAre(2, 1, 0, 0, 2, 1));  // one key
+    EXPECT_THAT(values(lexsort(x)), ElementsAre(2, 0, 1));             // two
+    EXPECT_THAT(values(invoke("lexsort", {x})), ElementsAre(2, 0, 1));
     EXPECT_THAT(values(lexsort({a.reshape({7, 1}), b.reshape({7, 1})}, {.axis = 0})),
                 ElementsAre(2, 0, 4, 6, 5, 3, 1));
   }
