@@ -30,8 +30,8 @@ void register_index_names() {
       .made_of({"unravel_index", "reshape", "slice"})
       .no_gradient("the results are positions");
   ops::define(
-      "ravel_multi_index(*ids, shape: ints, mode: raise|clip|wrap = raise)",
-      [](const ops::Arguments& a) { return ravel_multi_index(a.tensors(), a["shape"], a["mode"]); })
+      "ravel_multi_index(*ids, dims: ints, mode: raise|clip|wrap = raise)",
+      [](const ops::Arguments& a) { return ravel_multi_index(a.tensors(), a["dims"], a["mode"]); })
       .made_of({"ravel_multi_index", "broadcast_to"})
       .no_gradient("the results are positions");
 }

@@ -91,7 +91,7 @@ inline NamedCalls named_order() {
        }},
       {"ravel_multi_index",
        {{{4}, i64}, {{4}, i64}},
-       {{"shape", {2, 3}}, {"mode", "wrap"}},
+       {{"dims", {2, 3}}, {"mode", "wrap"}},
        [](T x, C) {
          return ravel_multi_index(x, {2, 3}, IndexMode::wrap);
        }},

@@ -117,7 +117,7 @@ def index(of):
         "use_sequence_length": True}, lambda: np.where(places < lengths[:1000], rows, 0)
     yield "unravel_index", "unravel_index", [spread], {"shape": [1000, 1000]}, (
         lambda: np.unravel_index(spread, (1000, 1000)))
-    yield "ravel_multi_index", "ravel_multi_index", [*pair], {"shape": [1000, 1000]}, (
+    yield "ravel_multi_index", "ravel_multi_index", [*pair], {"dims": [1000, 1000]}, (
         lambda: np.ravel_multi_index((pair[0], pair[1]), (1000, 1000)))
 
 
