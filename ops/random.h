@@ -53,9 +53,9 @@ Tensor binomial(int64_t n, double p, const Shape& size, TensorOptions options = 
 // Parameters of the next four functions are numbers, or tensors that broadcast to `size`. Without
 // `size`, the result has the shape that the parameters broadcast to. If a parameter is a tensor,
 // the result lies on its context. The default dtype is that of the floating tensors among the
-// parameters, else f32; for poisson it is always i64. Parameters are read in f64. A bad element is
-// a ValueError: on the CPU at the call, on a GPU at the next wait. Drawn numbers above the dtype's
-// range become infinite, or the largest integer.
+// parameters, else f32; for poisson it is always i64. Parameters are read in f64;
+// above 1e300 they are not valid. A bad element is a ValueError: on the CPU at the call, on a GPU
+// at the next wait. Drawn numbers above the dtype's range become infinite, or the largest integer.
 
 // Density exp(-x / scale) / scale. scale >= 0.
 Tensor exponential(const Operand& scale, const Shape& size, TensorOptions options = {},

@@ -157,7 +157,7 @@ LOCUS_HD float erf(float x) {
   q = fma(q, z, -1.68282697438203e-03f);
   q = fma(q, z, -7.37332916720468e-03f);
   q = fma(q, z, -1.42647390514189e-02f);
-  const float r = v * p / q;  // off by an ulp or two where it is nearly 1
+  const float r = v * (p / q);  // off by an ulp or two where it is nearly 1
   return r > 1.0f ? 1.0f : r < -1.0f ? -1.0f : r;
 }
 

@@ -1,7 +1,7 @@
 // Special functions, written once for the host and for device code. Free of the standard library.
 //
 // On the host, arctan2, sinc and f32 erfinv are branch-free, and compilers vectorize them. Errors
-// in units of the last place: arctan2, sinc and erfc 3; erfinv and gamma 5; digamma and polygamma 5
+// in units of the last place: arctan2, sinc and erfc 3; erfinv 5; gamma 6; digamma and polygamma 7
 // at positive x, up to n = 5. f32 gamma, digamma and polygamma are computed in f64 and rounded.
 // lgamma, erfc and, on a GPU, arctan2 are libm's and CUDA's. Beside zeros at negative x, errors of
 // digamma and polygamma (and of CUDA's lgamma) are those of their terms.
