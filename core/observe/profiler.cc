@@ -10,6 +10,7 @@
 #include <utility>
 
 #include <locus/core/error.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/core/observe/profiler_record.h>
 #include <locus/core/observe/totals.h>
 
@@ -241,7 +242,7 @@ class Profiler final : public trace::Listener {
             .from = copy.from,
             .to = copy.to,
             .bytes = copy.bytes,
-            .caller = copy.caller,
+            .caller = users_line(copy.caller),
             .mirror = s.id != 0 ? kMirrorOfStream + s.id : kMirrorOfThread + thread_number(),
             .start = copy.start,
             .end = copy.end,
@@ -255,7 +256,7 @@ class Profiler final : public trace::Listener {
     Bar bar{.kind = Bar::Kind::wait,
             .name = name(wait.kind),
             .from = wait.waited_for,
-            .caller = wait.caller,
+            .caller = users_line(wait.caller),
             .start = wait.end - wait.seconds,
             .end = wait.end};
     now->add({cpu(0), thread_number()}, std::move(bar), {});

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include <locus/core/base/mutex.h>
-#include <locus/core/observe/memory_events.h>
 #include <locus/core/observe/ranges.h>
 
 namespace locus::trace {
@@ -73,7 +72,7 @@ Bracket::~Bracket() {
 void Scope::open(TransferKind kind, Caller from) {
   if (!listening() || outermost) return;
   kind_ = kind;
-  from_ = users_line(from);
+  from_ = from;
   open_ = true;
   outermost = this;
 }

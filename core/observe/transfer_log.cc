@@ -12,6 +12,7 @@
 
 #include <locus/core/base/environment.h>
 #include <locus/core/error.h>
+#include <locus/core/observe/memory_events.h>
 #include <locus/core/observe/register.h>
 #include <locus/core/observe/trace.h>
 
@@ -67,15 +68,18 @@ class Ledger final : public trace::Listener {
   void print() { print_ = true; }
 
   void call_waited(const trace::WaitRecord& w) override {
+    const Caller caller = users_line(w.caller);
     if (print_.load(std::memory_order_relaxed))
       std::fprintf(stderr, "locus: %s waited %.1f µs for %s, %s\n", name(w.kind), w.seconds * 1e6,
-                   to_string(w.waited_for).c_str(), to_string(w.caller).c_str());
+                   to_string(w.waited_for).c_str(), to_string(caller).c_str());
     const MutexLock lock(mutex_);
     for (const RecordsRef& log : logs_)
-      log->add(w.kind, w.waited_for, cpu(0), w.caller, w.bytes, w.seconds);
+      log->add(w.kind, w.waited_for, cpu(0), caller, w.bytes, w.seconds);
   }
 
-  void copied(const trace::CopyRecord& copy) override {
+  void copied(const trace::CopyRecord& record) override {
+    trace::CopyRecord copy = record;
+    copy.caller = users_line(record.caller);
     if (print_.load(std::memory_order_relaxed))
       std::fprintf(stderr, "locus: copy %s to %s, %zu bytes, %s in %.1f µs, %s\n",
                    to_string(copy.from).c_str(), to_string(copy.to).c_str(), copy.bytes,
