@@ -20,14 +20,14 @@ constexpr int kGroup = kBlock;  // tiles
 
 // Elements of a thread.
 template <class A>
-constexpr int kItems = sizeof(A) > 8 ? 8 : 16;
+constexpr int kItems = sizeof(A) > 8   ? 8
+                       : sizeof(A) > 4 ? 16
+                                       : 32;
 template <class A>
 constexpr int kTile = kBlock* kItems<A>;
-// Enough blocks to hide the waits.
+// Of a multiprocessor, so that a thread has registers for them.
 template <class A>
-constexpr int kBlocks = sizeof(A) > 8   ? 2
-                        : sizeof(A) > 4 ? 4
-                                        : 8;
+constexpr int kBlocks = sizeof(A) > 8 ? 2 : 4;
 
 // The totals of tiles and, up to their ends, of groups. Each word of a total is stored together
 // with a flag that it is there, so that a reader needs one load and no fence.
