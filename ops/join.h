@@ -60,5 +60,10 @@ Tensor repeat(const Tensor& x, int64_t n, Caller = Caller::here());
 // call waits for them. ValueError for a negative count, ShapeError for another number of counts.
 Tensor repeat(const Tensor& x, const Tensor& counts, int64_t axis, Caller = Caller::here());
 Tensor repeat(const Tensor& x, const Tensor& counts, Caller = Caller::here());
+namespace detail {
+// With counts on the host; without an axis of the flattened tensor.
+Tensor repeat_listed(const Tensor& x, const std::vector<int64_t>& counts,
+                     std::optional<int64_t> axis, Caller from);
+}  // namespace detail
 
 }  // namespace locus

@@ -19,8 +19,7 @@ Tensor repeat_by_name(const ops::Arguments& a) {
   const std::optional<int> axis = a["axis"].optional();
   const Tensor x = a.tensor(0);
   if (repeats.size() == 1) return axis ? repeat(x, repeats[0], *axis) : repeat(x, repeats[0]);
-  const Tensor counts = array(repeats, {cpu(), i64});
-  return axis ? repeat(x, counts, *axis) : repeat(x, counts);
+  return detail::repeat_listed(x, repeats, axis, Caller::here());
 }
 
 }  // namespace

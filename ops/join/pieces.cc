@@ -55,22 +55,27 @@ Tensor squeezed(const char* who, const Tensor& x, const Tensor& piece, int axis)
   return squeeze(piece, axis);
 }
 
-// The counts, one for each of n elements.
-std::vector<int64_t> checked_counts(const Tensor& x, const Tensor& counts, int64_t n, Caller from) {
-  detail::expect_together("repeat", "x", x, "counts", counts);
-  if (counts.ndim() > 1 || (counts.size() != 1 && counts.size() != n))
-    throw ShapeError("repeat: ", describe(x), ", counts ", describe(counts), ": expected 1 or ", n,
-                     " counts");
-  if (!is_integer(counts.dtype()))
-    throw DTypeError("repeat: counts ", describe(counts), ": expected integers");
-  const Tensor whole = counts.dtype() == i64 ? counts : cast(counts, i64);
-  std::vector<int64_t> all = whole.to_vector<int64_t>(from);
+// One count for each of n elements.
+std::vector<int64_t> checked_counts(const Tensor& x, std::vector<int64_t> all, int64_t n) {
+  const auto given = static_cast<int64_t>(all.size());
+  if (given != 1 && given != n)
+    throw ShapeError("repeat: ", describe(x), ": expected 1 or ", n, " counts, got ", given);
   for (size_t i = 0; i < all.size(); ++i)
     if (all[i] < 0)
-      throw ValueError("repeat: counts ", describe(counts), ": expected counts >= 0, got ", all[i],
+      throw ValueError("repeat: ", describe(x), ": expected counts >= 0, got ", all[i],
                        " at position ", i);
   all.resize(static_cast<size_t>(n), all.empty() ? 0 : all[0]);
   return all;
+}
+
+std::vector<int64_t> counts_in(const Tensor& x, const Tensor& counts, Caller from) {
+  detail::expect_together("repeat", "x", x, "counts", counts);
+  if (counts.ndim() > 1)
+    throw ShapeError("repeat: ", describe(x), ", counts ", describe(counts),
+                     ": expected counts of at most one axis");
+  if (!is_integer(counts.dtype()))
+    throw DTypeError("repeat: counts ", describe(counts), ": expected integers");
+  return (counts.dtype() == i64 ? counts : cast(counts, i64)).to_vector<int64_t>(from);
 }
 
 // Each position as often as its count says, on the host.
@@ -90,8 +95,8 @@ Tensor repeated_positions(const Tensor& x, const std::vector<int64_t>& counts) {
   return slice_axis(ids, 0, Slice(0, total));
 }
 
-Tensor repeat_counts(const Tensor& x, const Tensor& counts, int axis, Caller from) {
-  const Tensor ids = repeated_positions(x, checked_counts(x, counts, x.shape()[axis], from));
+Tensor repeat_counts(const Tensor& x, const std::vector<int64_t>& counts, int axis, Caller from) {
+  const Tensor ids = repeated_positions(x, checked_counts(x, counts, x.shape()[axis]));
   return take(x, ids.as_in_context(x.context(), from), {.axis = axis});
 }
 
@@ -196,16 +201,21 @@ Tensor repeat(const Tensor& x, int64_t n, Caller from) try {
 Tensor repeat(const Tensor& x, const Tensor& counts, int64_t axis, Caller from) try {
   const UserLine user_line(from);
   detail::expect_tensor("repeat", x);
-  return repeat_counts(x, counts, detail::axis_of(x, axis, "repeat"), from);
+  return detail::repeat_listed(x, counts_in(x, counts, from), axis, from);
 } catch (const Error&) {
   rethrow_at(from);
 }
 Tensor repeat(const Tensor& x, const Tensor& counts, Caller from) try {
   const UserLine user_line(from);
   detail::expect_tensor("repeat", x);
-  return repeat_counts(detail::reshape_exact(x, {x.size()}), counts, 0, from);
+  return detail::repeat_listed(x, counts_in(x, counts, from), std::nullopt, from);
 } catch (const Error&) {
   rethrow_at(from);
+}
+Tensor detail::repeat_listed(const Tensor& x, const std::vector<int64_t>& counts,
+                             std::optional<int64_t> axis, Caller from) {
+  if (!axis) return repeat_counts(reshape_exact(x, {x.size()}), counts, 0, from);
+  return repeat_counts(x, counts, axis_of(x, *axis, "repeat"), from);
 }
 
 }  // namespace locus
