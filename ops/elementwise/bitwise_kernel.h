@@ -21,11 +21,9 @@ struct BitwiseOr : Bits<"bitwise_or"> {
 struct BitwiseXor : Bits<"bitwise_xor"> {
   LOCUS_HD auto apply(auto x, auto y) const { return static_cast<decltype(x)>(x ^ y); }
 };
-struct BitwiseNot : Unary<"bitwise_not", kInts | kBool, 1, kNothing> {
-  template <class V>
-  LOCUS_HD V apply(V x) const {
-    return static_cast<V>(x ^ (kSame<V, bool> ? V(1) : static_cast<V>(-1)));
-  }
+struct BitwiseNot : Unary<"bitwise_not", kInts, 1, kNothing> {
+  static constexpr bool kNamed = false;  // of bool it is logical_not
+  LOCUS_HD auto apply(auto x) const { return static_cast<decltype(x)>(~x); }
 };
 // Counts outside the width leave 0, or -1 of a negative number that is shifted right.
 struct LeftShift : Shift<"left_shift"> {
@@ -57,7 +55,10 @@ namespace locus {
 Tensor bitwise_and(const Operand& x, const Operand& y) { return call(formula::BitwiseAnd(), x, y); }
 Tensor bitwise_or(const Operand& x, const Operand& y) { return call(formula::BitwiseOr(), x, y); }
 Tensor bitwise_xor(const Operand& x, const Operand& y) { return call(formula::BitwiseXor(), x, y); }
-Tensor bitwise_not(const Tensor& x, Caller from) { return call(formula::BitwiseNot(), x, from); }
+Tensor bitwise_not(const Tensor& x, Caller from) {
+  return x.defined() && x.dtype() == bool_ ? logical_not(x, from)
+                                           : call(formula::BitwiseNot(), x, from);
+}
 Tensor left_shift(const Operand& x, const Operand& y) { return call(formula::LeftShift(), x, y); }
 Tensor right_shift(const Operand& x, const Operand& y) { return call(formula::RightShift(), x, y); }
 }  // namespace locus

@@ -1,4 +1,5 @@
 #include <locus/ops/activation.h>
+#include <locus/ops/bitwise.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/named.h>
 #include <locus/ops/special.h>
@@ -28,6 +29,9 @@ void register_elementwise_names() {
   ops::define("softcap(data, c: float)",
               [](const ops::Arguments& a) { return softcap(a.tensor(0), a["c"]); });
 
+  ops::define("bitwise_not(data)", [](const ops::Arguments& a) {
+    return bitwise_not(a.tensor(0));
+  }).made_of({"bitwise_not", "logical_not"});
   ops::define("around(data, decimals: int = 0)", [](const ops::Arguments& a) {
     return around(a.tensor(0), a["decimals"]);
   }).made_of({"around", "rint", "multiply", "divide", "isfinite", "where"});

@@ -150,13 +150,7 @@ const References kUnary{{
                                                                      : x;
                                               })};
                                             })),
-    each_exact(reference<NoAttrs>("bitwise_not",
-                                  [](const Arrays& in, const NoAttrs&) -> Arrays {
-                                    const bool logic = in[0].dtype == bool_;
-                                    return {mapped(in[0], [logic](Real x) -> Real {
-                                      return logic ? 1 - x : -x - 1;
-                                    })};
-                                  })),
+    unary("bitwise_not", [](Real x) { return -x - 1; }),
     unary("sin", [](Real x) { return std::sin(x); }),
     unary("cos", [](Real x) { return std::cos(x); }),
     unary("tan", [](Real x) { return std::tan(x); }),
