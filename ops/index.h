@@ -15,7 +15,8 @@
 namespace locus {
 
 // The handling of an index outside [-n, n). raise: IndexError. clip: the nearest entry; all
-// negative indices give the first, as in NumPy. wrap: the index modulo n.
+// negative indices give the first, as in NumPy. wrap: the index modulo n; a floating index that
+// 64 bits do not hold is an IndexError.
 enum class IndexMode : uint8_t { raise, clip, wrap };
 
 struct TakeOptions {

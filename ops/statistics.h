@@ -62,8 +62,8 @@ struct QuantileOptions {
   Tensor out = {};
 };
 
-// The q of quantile(): a number, a list or a tensor of any shape. If q is a tensor, the host waits
-// for its values. q has no gradient.
+// The q of quantile(): a number, a list or a tensor of any shape. If q is a tensor, it lies
+// on x's context, and the host waits for its values. q has no gradient.
 class Quantiles {
  public:
   template <class T>

@@ -30,8 +30,8 @@ Tensor round(const Tensor& x, Caller = Caller::here());
 // Rounds halves to even.
 Tensor rint(const Tensor& x, Caller = Caller::here());
 // Rounds halves to even, as NumPy: x 10^decimals to an integer, then / 10^decimals, each step in
-// x's dtype. If x 10^decimals overflows, the result is x. Integers are exact; results that do not
-// fit wrap.
+// x's dtype, of 16 bits in f32. If x 10^decimals overflows, the result is x. Integers are exact;
+// results that do not fit wrap.
 Tensor round(const Tensor& x, int decimals, Caller = Caller::here());
 inline Tensor around(const Tensor& x, int decimals = 0, Caller from = Caller::here()) {
   return round(x, decimals, from);
