@@ -163,13 +163,19 @@ LOCUS_HD float erf(float x) {
 
 #endif
 
-// log(x) for normal x > 0, by fdlibm's polynomials. `scaled`: x has 54 powers of 2 too many.
-LOCUS_HD double log_of_normal(double x, bool scaled) {
+// f and k of x = 2^k (1 + f), with 1 + f from sqrt(1/2) to sqrt(2), for normal x > 0.
+LOCUS_HD double beside_power(double x, double& k) {
   const uint64_t root = 0x3fe6a09e667f3bcdu, bits = double_bits(x) - root;  // sqrt(1/2)
   // 2^52 + 2048 + the exponent: AVX2 has no signed shift of 64 bits.
-  double k = bits_double(((bits + (uint64_t{2048} << 52)) >> 52) | 0x4330000000000000u);
-  k -= scaled ? 4503599627372598.0 : 4503599627372544.0;
-  const double f = bits_double((bits & 0xfffffffffffffu) + root) - 1.0;
+  const uint64_t exponent = ((bits + (uint64_t{2048} << 52)) >> 52) | 0x4330000000000000u;
+  k = bits_double(exponent) - 4503599627372544.0;
+  return bits_double((bits & 0xfffffffffffffu) + root) - 1.0;
+}
+// log(x) for normal x > 0, by fdlibm's polynomials. `scaled`: x has 54 powers of 2 too many.
+LOCUS_HD double log_of_normal(double x, bool scaled) {
+  double k;
+  const double f = beside_power(x, k);
+  k -= scaled ? 54.0 : 0.0;
   const double half = 0.5 * f * f, s = f / (2.0 + f), z = s * s, w = z * z;
   const double a = fma(fma(0.15313837699209373, w, 0.22222198432149784), w, 0.39999999999409419);
   double b = fma(0.14798198605116586, w, 0.18183572161618050);

@@ -93,10 +93,7 @@ LOCUS_HD float acos(float x) {
 
 // x = 2^k (1 + t); log(1 + t) within 2^-33, for normal x > 0.
 LOCUS_HD double log_near_1(double x, double& k) {
-  const uint64_t root = 0x3fe6a09e667f3bcdu, bits = double_bits(x) - root;  // sqrt(1/2)
-  k = bits_double(((bits + (uint64_t{2048} << 52)) >> 52) | 0x4330000000000000u) -
-      4503599627372544.0;
-  const double t = bits_double((bits & 0xfffffffffffffu) + root) - 1.0;
+  const double t = beside_power(x, k);
   double p = fma(-5.9943381300716653e-02, t, 1.0727198876544357e-01);
   p = fma(p, t, -1.0870481438621537e-01);
   p = fma(p, t, 1.1021036815666354e-01);
