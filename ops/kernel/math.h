@@ -2,10 +2,10 @@
 //
 // On a GPU these are CUDA's functions. On the host, most are branch-free polynomials, which
 // compilers vectorize: f32 exp, exp2, log, log1p, expm1 and tanh (Cephes) are within 2 ulp, erf
-// (Eigen) within 8, the others of f32 within 0.51 (math_f32.h); f64 functions are within 3
-// (math_exp.h). The rest is libm. An element gets the same bits alone and in a vector. IEEE's
-// special cases hold: NaN in, NaN out; exp(-inf) = 0; log(0) = -inf; nothing overflows into NaN.
-// Integers wrap.
+// (Eigen) within 8, the others of f32 within 0.51 (math_f32.h); f64 functions are within 3.5
+// (math_exp.h). The rest, and angles above 2^28, are libm's. An element gets the same bits alone
+// and in a vector. IEEE's special cases hold: NaN in, NaN out; exp(-inf) = 0; log(0) = -inf;
+// nothing overflows into NaN. Integers wrap.
 #pragma once
 
 #include <locus/ops/kernel/math_f32.h>

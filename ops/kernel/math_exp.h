@@ -205,7 +205,7 @@ LOCUS_HD double inverse_cube_root(double x) {
 }
 
 #ifndef __CUDA_ARCH__
-// f64: fdlibm's ways, within 3 ulp.
+// f64: fdlibm's ways. sinh and cosh are within 3.5 ulp, the others within 3.
 LOCUS_HD double log(double x) {
   const bool tiny = x < 2.2250738585072014e-308;
   return log_or_end(x, log_of_normal(tiny ? x * 18014398509481984.0 : x, tiny));
@@ -226,7 +226,7 @@ LOCUS_HD double tanh(double x) {
   const double q = (large ? 2.0 : e) / (e + 2.0);
   return copysign(large ? 1.0 - q : q, x);
 }
-// Halves of e^a and e^-a, of which the first may be as large as 2^1023.
+// (e^a - e^-a) / 2. From 22 on it is e^a / 2, as a product that overflows no earlier than sinh.
 LOCUS_HD double sinh(double x) {
   const double a = abs(x), e = expm1(a > 22.0 ? 22.0 : a), h = exp(0.5 * a);
   return copysign(a > 22.0 ? 0.5 * h * h : 0.5 * (e + e / (e + 1.0)), x);
@@ -241,7 +241,8 @@ LOCUS_HD double asinh(double x) {
   const double r = log1p(large ? a - 1.0 : a + z / (1.0 + sqrt(z + 1.0)));
   return copysign(large ? r + 0.69314718055994531 : r, x);
 }
-// The root to 50 bits, of which the upper half makes a division exact that corrects it.
+// A root within 2^-50. Its upper 22 bits, t, have an exact square; a step of Newton's method from t
+// gives the rounded root.
 LOCUS_HD double cbrt(double x) {
   const double a = abs(x);
   const bool tiny = a < 2.2250738585072014e-308;

@@ -46,10 +46,10 @@ LOCUS_HD float tan(float x) {
   const bool odd = (k & 1) != 0;
   return static_cast<float>((odd ? -c : s) / (odd ? s : c));
 }
-// Whether the functions above take x.
+// Whether sin, cos and tan above take x.
 LOCUS_HD bool turns_quickly(float x) { return !(abs(x) >= 268435456.0f); }
 
-// tan(pi/8) and tan(3 pi/8) part three ranges, which a polynomial near 0 serves.
+// tan(pi/8) and tan(3 pi/8) part three ranges. Each is brought near 0, where one polynomial serves.
 LOCUS_HD float atan(float x) {
   const double a = abs(static_cast<double>(x));
   const bool middle = a > 0.41421356237309503, large = a > 2.4142135623730949;
@@ -122,7 +122,7 @@ LOCUS_HD float log10(float x) {
   return static_cast<float>(log_or_end(x, fma(k, 0.30102999566398120, r * 0.43429448190325183)));
 }
 
-// Near 0, where a difference or a logarithm would be inexact, sums of x's powers.
+// Below this, differences and logarithms lose digits; sums of powers of x replace them.
 constexpr double kNear0 = 0.03;
 LOCUS_HD float sinh(float x) {
   const double a = abs(static_cast<double>(x)), z = a * a, e = m::exp(a);

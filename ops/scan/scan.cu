@@ -25,7 +25,7 @@ constexpr int kItems = sizeof(A) > 8   ? 8
                                        : 32;
 template <class A>
 constexpr int kTile = kBlock* kItems<A>;
-// Of a multiprocessor, so that a thread has registers for them.
+// Blocks of a multiprocessor: few enough that the elements of a thread stay in registers.
 template <class A>
 constexpr int kBlocks = sizeof(A) > 8 ? 2 : 4;
 
