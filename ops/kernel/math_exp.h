@@ -242,7 +242,7 @@ LOCUS_HD double asinh(double x) {
   return copysign(large ? r + 0.69314718055994531 : r, x);
 }
 // A root within 2^-50. Its upper 22 bits, t, have an exact square; a step of Newton's method from t
-// gives the rounded root.
+// gives the root within 0.67 ulp.
 LOCUS_HD double cbrt(double x) {
   const double a = abs(x);
   const bool tiny = a < 2.2250738585072014e-308;
