@@ -63,7 +63,9 @@ void check_fits(const char* op, DType d, const Scalar& s) {
   if (holds(d, s)) [[likely]]
     return;
   throw DTypeError(op, ": the number ",
-                   s.beyond_i64() ? "2^63 or above" : std::to_string(s.integer()),
+                   s.beyond_i64()             ? "2^63 or above"
+                   : std::isnan(s.floating()) ? "nan"
+                                              : std::to_string(s.integer()),
                    " does not fit the tensor's dtype ", name(d),
                    "; convert the tensor first: x.astype(", s.beyond_i64() ? "f64)" : "i64)");
 }
