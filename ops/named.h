@@ -170,6 +170,7 @@ Info get(std::string_view name);  // a function's; Error if there is none
 //   data                  a tensor
 //   bias = none           a tensor that may be left out
 //   lhs: operand          a tensor or a number
+//   scale: operand = 1    the same, and the number if it is left out
 //   *data                 any number of tensors
 //   axis: int = -1        an attribute and its default
 //   k: int                a required attribute

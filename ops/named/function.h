@@ -30,6 +30,7 @@ inline constexpr std::string_view kOrNone = "|none";
 struct InputInfo {
   std::string name;
   bool operand = false, optional = false;
+  Input fallback{Tensor()};  // if it is left out
 };
 
 struct Function {

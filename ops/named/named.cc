@@ -118,11 +118,10 @@ Tensor Arguments::tensor(size_t i) const {
   return i < inputs_.size() ? inputs_[i].tensor() : Tensor();
 }
 Operand Arguments::operand(size_t i) const {
-  static const Input& left_out = *new Input(Tensor());  // never destroyed
   if (i >= inputs_.size() && i >= function_.inputs.size())
     throw Error(function_.info.name, ": the function reads input ", i,
                 ", which its signature lacks: ", function_.info.signature);
-  const Input& in = i < inputs_.size() ? inputs_[i] : left_out;
+  const Input& in = i < inputs_.size() ? inputs_[i] : function_.inputs[i].fallback;
   if (!in.is_number()) return Operand(in.tensor());
   const Scalar& s = in.number();
   if (s.kind() == Scalar::Kind::floating) return Operand(s.floating());

@@ -81,13 +81,15 @@ class Parser {
     if (!type.empty() && type != "operand") return attribute(name, type, fallback);
     if (!f_.info.attributes.empty() || f_.variadic || (variadic && !f_.inputs.empty()))
       malformed("expected inputs before attributes, and no input beside *data");
-    if (!fallback.empty() && fallback != "none")
-      malformed("expected no default but none of inputs");
+    const auto number = type == "operand" ? number_in<double>(fallback) : std::nullopt;
+    if (!fallback.empty() && fallback != "none" && !number)
+      malformed("expected none as an input's default, or a number as an operand's");
     const bool optional = !fallback.empty();
     if (!optional && !f_.inputs.empty() && f_.inputs.back().optional)
       malformed("expected inputs that may be left out behind the others");
     f_.variadic = variadic;
-    f_.inputs.push_back({std::string(name), type == "operand", optional});
+    f_.inputs.push_back({std::string(name), type == "operand", optional,
+                         number ? Input(*number) : Input(Tensor())});
   }
 
   void attribute(std::string_view name, std::string_view type, std::string_view fallback) {

@@ -12,7 +12,7 @@ using OfOne = Tensor (*)(const Operand&, TensorOptions, Caller);
 using OfOneSized = Tensor (*)(const Operand&, const Shape&, TensorOptions, Caller);
 template <OfOne kPlain, OfOneSized kSized>
 void define_by_parameter(const char* name, const char* parameter) {
-  ops::define(text_of(name, "(", parameter, ": operand, ", kSize),
+  ops::define(text_of(name, "(", parameter, ": operand = 1, ", kSize),
               [](const ops::Arguments& a) {
                 const Caller from = Caller::here();
                 if (a["size"].none()) return kPlain(a.operand(0), a.options(), from);
@@ -25,7 +25,7 @@ using OfTwo = Tensor (*)(const Operand&, const Operand&, TensorOptions, Caller);
 using OfTwoSized = Tensor (*)(const Operand&, const Operand&, const Shape&, TensorOptions, Caller);
 template <OfTwo kPlain, OfTwoSized kSized>
 void define_by_parameters(const char* name, const char* first, const char* second) {
-  ops::define(text_of(name, "(", first, ": operand, ", second, ": operand, ", kSize),
+  ops::define(text_of(name, "(", first, ": operand, ", second, kSize),
               [](const ops::Arguments& a) {
                 const Caller from = Caller::here();
                 if (a["size"].none()) return kPlain(a.operand(0), a.operand(1), a.options(), from);
@@ -86,8 +86,9 @@ void register_random_names() {
   });
   define_by_parameter<random::exponential, random::exponential>("exponential", "scale");
   define_by_parameter<random::poisson, random::poisson>("poisson", "lam");
-  define_by_parameters<random::gamma, random::gamma>("random_gamma", "shape", "scale");
-  define_by_parameters<random::beta, random::beta>("beta", "a", "b");
+  define_by_parameters<random::gamma, random::gamma>("random_gamma", "shape",
+                                                     "scale: operand = 1, ");
+  define_by_parameters<random::beta, random::beta>("beta", "a", "b: operand, ");
   ops::define(text_of("multinomial(n: int, pvals: floats, ", kSize),
               [](const ops::Arguments& a) {
                 const std::vector<double> pvals = a["pvals"];
