@@ -7,7 +7,9 @@
 #include <string_view>
 #include <utility>
 
+#include <locus/core/base/at_line.h>
 #include <locus/core/base/empty_tensor.h>
+#include <locus/core/call/named_calls.h>
 #include <locus/core/error.h>
 #include <locus/core/tensor.h>
 #include <locus/ops/matmul_attrs.h>
@@ -73,6 +75,27 @@ auto called_as(const char* who, const char* op, const auto& f) {
       const std::string begin = std::string(op) + ":";
       return text.starts_with(begin) ? who + text.substr(begin.size() - 1) : text;
     }));
+  }
+}
+
+// In a catch block: rethrows the Error with the line of the call. A text that does not begin with
+// the function's name gets the name in front: "divmod: floor_divide: lhs ...".
+[[noreturn]] inline void rethrow_as(std::string_view who, Caller from) {
+  std::rethrow_exception(reworded([&](const std::string& text) {
+    const std::string_view begin = std::string_view(text).substr(0, text.find(':'));
+    return with_line(begin.ends_with(who) ? text : text_of(who, ": ", text), from);
+  }));
+}
+
+// Returns f(), which calls ops with indices that the function `who` takes as `what`. An IndexError
+// names both on every context, at once or later: "gather_nd: indices: take: index 7 ...".
+auto with_indices(const char* who, const char* what, const auto& f) {
+  const NamedCalls named(who, what);
+  try {
+    return f();
+  } catch (const IndexError&) {
+    std::rethrow_exception(
+        reworded([&](const std::string& text) { return text_of(who, ": ", what, ": ", text); }));
   }
 }
 

@@ -38,7 +38,8 @@ inline Tensor remainder(const Operand& a, const Operand& b) { return mod(a, b); 
 Tensor fmod(const Operand& a, const Operand& b);
 // {floor_divide(a, b), mod(a, b)}.
 std::pair<Tensor, Tensor> divmod(const Operand& a, const Operand& b);
-// An integer to a negative power is 1 / a^-b, cut to an integer.
+// An integer to a negative power is 1 / a^-b, cut to an integer. Of two bools it is refused; cast
+// one.
 Tensor power(const Operand& a, const Operand& b);
 inline Tensor pow(const Operand& a, const Operand& b) { return power(a, b); }
 // If an operand is NaN, the result is NaN. If both are equal, the gradient goes to a.

@@ -51,7 +51,7 @@ Tensors array_split(const Tensor& x, int64_t sections, const ArraySplitOptions& 
 
 // Repeats x reps[i] times along axis i. The shorter of shape and reps gets leading ones (NumPy).
 Tensor tile(const Tensor& x, const Shape& reps, Caller = Caller::here());
-// Repeats each element n times along `axis`.
+// Repeats each element n times along `axis`. A negative n is a ValueError.
 Tensor repeat(const Tensor& x, int64_t n, int64_t axis, Caller = Caller::here());
 // The same for the flattened tensor. The result has one axis.
 Tensor repeat(const Tensor& x, int64_t n, Caller = Caller::here());

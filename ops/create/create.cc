@@ -9,6 +9,7 @@
 #include <locus/core/memory/storage.h>
 #include <locus/core/observe/memory_events.h>
 #include <locus/devices/cpu.h>
+#include <locus/ops/call_check.h>
 #include <locus/ops/create/create_kernel.h>
 
 namespace locus {
@@ -116,7 +117,7 @@ Tensor from_host(const void* data, DType d, const Shape& shape, TensorOptions op
   }
   return to == host ? t : t.copyto(to, {}, from);
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("array", from);
 }
 
 void ragged(int level, size_t expected, size_t found, Caller from) try {
@@ -139,25 +140,25 @@ Tensor empty(const Shape& shape, TensorOptions o, Caller from) try {
   const UserLine user_line(from);
   return allocate(where(o), checked_meta("empty", o.dtype.value_or(f32), shape));
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("empty", from);
 }
 Tensor zeros(const Shape& shape, TensorOptions o, Caller from) try {
   const UserLine user_line(from);
   return filled("zeros", shape, 0, o);
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("zeros", from);
 }
 Tensor ones(const Shape& shape, TensorOptions o, Caller from) try {
   const UserLine user_line(from);
   return filled("ones", shape, 1, o);
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("ones", from);
 }
 Tensor full(const Shape& shape, Scalar value, TensorOptions o, Caller from) try {
   const UserLine user_line(from);
   return filled("full", shape, value, o);
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("full", from);
 }
 static TensorOptions like(const Tensor& x, const TensorOptions& o) {
   return {o.context.value_or(x.context()), o.dtype.value_or(x.dtype())};
@@ -166,13 +167,13 @@ Tensor zeros_like(const Tensor& x, TensorOptions o, Caller from) try {
   const UserLine user_line(from);
   return filled("zeros_like", x.shape(), 0, like(x, o));
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("zeros_like", from);
 }
 Tensor ones_like(const Tensor& x, TensorOptions o, Caller from) try {
   const UserLine user_line(from);
   return filled("ones_like", x.shape(), 1, like(x, o));
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("ones_like", from);
 }
 
 Tensor arange(double stop, TensorOptions o, Caller from) { return arange(0, stop, 1, o, from); }
@@ -188,7 +189,7 @@ Tensor arange(double start, double stop, double step, TensorOptions o, Caller fr
   const int64_t n = count > 0 ? static_cast<int64_t>(count) : 0;
   return run_arange({start, step, 0, false, make_meta(o.dtype.value_or(f32), Shape{n})}, o);
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("arange", from);
 }
 
 Tensor linspace(double start, double stop, int64_t num, TensorOptions o, Caller from) {
@@ -205,7 +206,7 @@ Tensor linspace(double start, double stop, int64_t num, bool endpoint, TensorOpt
                      start, ", stop ", stop);
   return run_arange({start, step, stop, endpoint && num > 1, meta}, o);
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("linspace", from);
 }
 
 Tensor eye(int64_t rows, int64_t columns, int64_t k, TensorOptions o, Caller from) try {
@@ -225,7 +226,7 @@ Tensor eye(int64_t rows, int64_t columns, int64_t k, TensorOptions o, Caller fro
   invoke_into(fill, Refs{}, Refs{alias(t, diagonal)}, FillAttrs{1, diagonal.meta});
   return t;
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("eye", from);
 }
 
 Tensor sample_values(Context c, DType d, const Shape& shape, double low, double high, int variant) {

@@ -6,6 +6,7 @@
 #include <locus/core/observe/memory_events.h>
 #include <locus/ops/activation.h>
 #include <locus/ops/bitwise.h>
+#include <locus/ops/call_check.h>
 #include <locus/ops/elementwise/call.h>
 #include <locus/ops/unary.h>
 
@@ -130,7 +131,7 @@ std::pair<Tensor, Tensor> divmod(const Operand& a, const Operand& b) try {
   const UserLine user_line(a.from());
   return {floor_divide(a, b), mod(a, b)};
 } catch (const Error&) {
-  rethrow_at(a.from());
+  detail::rethrow_as("divmod", a.from());
 }
 
 void register_elementwise() {

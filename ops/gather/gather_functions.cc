@@ -20,8 +20,7 @@ namespace {
 
 // Calls f, which calls `op`, under the name of the function that the user called.
 auto named(const char* who, const char* op, const auto& f) {
-  const NamedCalls calls(who, "indices");
-  return detail::called_as(who, op, f);
+  return detail::called_as(who, op, [&] { return detail::with_indices(who, "indices", f); });
 }
 
 uint8_t checked(const char* who, IndexMode mode) {
@@ -108,7 +107,7 @@ Tensor take_along_axis(const Tensor& x, const Tensor& indices, const AlongAxisOp
                   a.attrs(checked(who, o.mode)));
   });
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("take_along_axis", from);
 }
 
 Tensor put_along_axis(const Tensor& x, const Tensor& indices, const Operand& values,
@@ -127,7 +126,7 @@ Tensor put_along_axis(const Tensor& x, const Tensor& indices, const Operand& val
   if (!y.shares_memory_with(x)) detail::reshape_exact(y, x.shape()).copyto(x);
   return x;
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("put_along_axis", from);
 }
 
 namespace {
@@ -167,7 +166,7 @@ Tensor gather_nd(const Tensor& x, const Tensor& indices, const GatherOptions& o,
   const Coordinates c("gather_nd", indices, x.ndim(), o.mode);
   return named("gather_nd", "take", [&] { return invoke(op, c.refs({x}), c.attrs); });
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("gather_nd", from);
 }
 
 Tensor scatter_nd(const Tensor& values, const Tensor& indices, const Shape& shape,
@@ -189,7 +188,7 @@ Tensor scatter_nd(const Tensor& values, const Tensor& indices, const Shape& shap
   const Op& op = o.accumulate ? add : put;
   return named(who, op.name.c_str(), [&] { return invoke(op, c.refs({x, values}), c.attrs); });
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("scatter_nd", from);
 }
 
 Tensor index_add(const Tensor& x, int64_t axis, const Tensor& index, const Tensor& source,
@@ -224,7 +223,7 @@ Tensor index_add(const Tensor& x, int64_t axis, const Tensor& index, const Tenso
   const TakeAttrs a{1, {static_cast<int8_t>(at)}, static_cast<int8_t>(at), checked(who, o.mode), 0};
   return invoke(op, {x, values, ids}, a, o.out);
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("index_add", from);
 }
 
 namespace {
@@ -292,7 +291,7 @@ Tensor index_put(const Tensor& x, const Tensors& indices, const Operand& values,
   if (!o.accumulate) return call(put);
   return named(who, "index_add", [&] { return call(add); });
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("index_put", from);
 }
 
 }  // namespace locus

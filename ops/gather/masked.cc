@@ -21,7 +21,7 @@ Tensor argwhere(const Tensor& x, Caller from) try {
   if (x.ndim() == 0) return zeros({ones.count(), 0}, {x.context(), i64});
   return detail::unravel(ones.positions(), x.shape(), true);
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("argwhere", from);
 }
 
 Tensor compress(const Tensor& condition, const Tensor& x, const CompressOptions& o,
@@ -50,7 +50,7 @@ Tensor compress(const Tensor& condition, const Tensor& x, const CompressOptions&
     return invoke(take, {data, ones.positions()}, TakeAttrs{1, {at}, at, 0, 0}, o.out);
   });
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("compress", from);
 }
 
 Tensor sequence_mask(const Tensor& x, const Tensor& sequence_length, const SequenceMaskOptions& o,
@@ -85,7 +85,7 @@ Tensor sequence_mask(const Tensor& x, const Tensor& sequence_length, const Seque
       detail::reshape_exact(position, Shape(along)) < detail::reshape_exact(length, Shape(across)),
       x, full(Shape{}, o.value, {x.context(), x.dtype()}));
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("sequence_mask", from);
 }
 
 }  // namespace locus

@@ -80,7 +80,7 @@ Tensors unravel_index(const Tensor& ids, const Shape& shape, Caller from) try {
     out.push_back(detail::reshape_exact(parts[i], ids.shape()));
   return out;
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("unravel_index", from);
 }
 
 Tensor ravel_multi_index(const Tensors& ids, const Shape& shape, IndexMode mode, Caller from) try {
@@ -101,7 +101,7 @@ Tensor ravel_multi_index(const Tensors& ids, const Shape& shape, IndexMode mode,
   const std::vector<Ref> refs(same.begin(), same.end());
   return invoke(op, refs, RavelAttrs{make_meta(i64, shape), static_cast<uint8_t>(mode)});
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("ravel_multi_index", from);
 }
 
 void register_flat_index() {

@@ -298,7 +298,7 @@ Tensor take(const Tensor& x, const Tensor& ids, const TakeOptions& options, Call
   return invoke(op, {x, detail::integer_ids("take", ids)},
                 TakeAttrs{1, {axis}, axis, checked("take", options.mode)});
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("take", from);
 }
 Tensor Tensor::take(const Tensor& ids, Caller from) const {
   return locus::take(*this, ids, {}, from);
@@ -315,7 +315,7 @@ Tensor pick(const Tensor& x, const Tensor& ids, const PickOptions& options, Call
   a.keepdims = options.keepdims;
   return invoke(op, {x, detail::integer_ids("pick", ids)}, a);
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("pick", from);
 }
 
 Tensor one_hot(const Tensor& ids, int64_t depth, const OneHotOptions& options, Caller from) try {
@@ -326,7 +326,7 @@ Tensor one_hot(const Tensor& ids, int64_t depth, const OneHotOptions& options, C
   return invoke(op, {detail::integer_ids("one_hot", ids)},
                 OneHotAttrs{depth, options.on_value, options.off_value, options.dtype});
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("one_hot", from);
 }
 
 Tensors nonzero(const Tensor& x, Caller from) try {
@@ -338,7 +338,7 @@ Tensors nonzero(const Tensor& x, Caller from) try {
   for (int i = 0; i < shape.rank(); ++i) out.push_back(parts[i]);
   return out;
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("nonzero", from);
 }
 
 }  // namespace locus

@@ -109,14 +109,14 @@ Tensor concat(const Tensors& data, const ConcatOptions& options, Caller from) tr
   static const OpRef<ConcatAttrs> op("concat");
   return join(op, data, options.axis, 0);
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("concat", from);
 }
 Tensor stack(const Tensors& data, const StackOptions& options, Caller from) try {
   const UserLine user_line(from);
   static const OpRef<ConcatAttrs> op("stack");
   return join(op, data, options.axis, 1);
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("stack", from);
 }
 
 void register_join() {

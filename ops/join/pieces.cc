@@ -119,7 +119,7 @@ Tensors split(const Tensor& x, int64_t sections, const SplitOptions& options, Ca
   }
   return parts;
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("split", from);
 }
 
 Tensors split(const Tensor& x, std::span<const int64_t> positions, const SplitOptions& options,
@@ -137,7 +137,7 @@ Tensors split(const Tensor& x, std::span<const int64_t> positions, const SplitOp
   }
   return parts;
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("split", from);
 }
 Tensors split(const Tensor& x, std::initializer_list<int64_t> positions,
               const SplitOptions& options, Caller from) {
@@ -160,7 +160,7 @@ Tensors array_split(const Tensor& x, int64_t sections, const ArraySplitOptions& 
   }
   return parts;
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("array_split", from);
 }
 
 Tensor tile(const Tensor& x, const Shape& reps, Caller from) try {
@@ -177,18 +177,18 @@ Tensor tile(const Tensor& x, const Shape& reps, Caller from) try {
   }
   return t.shares_memory_with(x) ? copy(t) : t;
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("tile", from);
 }
 
 Tensor repeat(const Tensor& x, int64_t n, int64_t axis, Caller from) try {
   const UserLine user_line(from);
   detail::expect_tensor("repeat", x);
   const int at = detail::axis_of(x, axis, "repeat");
-  if (n < 0) throw ShapeError("repeat: expected n >= 0, got ", n);
+  if (n < 0) throw ValueError("repeat: expected n >= 0, got ", n);
   const Tensor t = repeated(x, n, at, at + 1);
   return t.shares_memory_with(x) ? copy(t) : t;
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("repeat", from);
 }
 
 Tensor repeat(const Tensor& x, int64_t n, Caller from) try {
@@ -196,21 +196,21 @@ Tensor repeat(const Tensor& x, int64_t n, Caller from) try {
   detail::expect_tensor("repeat", x);
   return repeat(detail::reshape_exact(x, {x.size()}), n, 0);
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("repeat", from);
 }
 Tensor repeat(const Tensor& x, const Tensor& counts, int64_t axis, Caller from) try {
   const UserLine user_line(from);
   detail::expect_tensor("repeat", x);
   return detail::repeat_listed(x, counts_in(x, counts, from), axis, from);
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("repeat", from);
 }
 Tensor repeat(const Tensor& x, const Tensor& counts, Caller from) try {
   const UserLine user_line(from);
   detail::expect_tensor("repeat", x);
   return detail::repeat_listed(x, counts_in(x, counts, from), std::nullopt, from);
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("repeat", from);
 }
 Tensor detail::repeat_listed(const Tensor& x, const std::vector<int64_t>& counts,
                              std::optional<int64_t> axis, Caller from) {

@@ -11,6 +11,7 @@
 #include <locus/core/error.h>
 #include <locus/core/observe/memory_events.h>
 #include <locus/core/op.h>
+#include <locus/ops/call_check.h>
 #include <locus/ops/named/function.h>
 
 namespace locus {
@@ -154,8 +155,12 @@ ops::Result invoke(std::string_view name, const ops::Inputs& inputs,
                    const ops::Attributes& attributes, Caller from) try {
   const UserLine user_line(from);
   const ops::Function& f = ops::get_function(name, "invoke");
-  ops::check_inputs(f, inputs);
-  return f.call(ops::Arguments(f, inputs, ops::values_of(f, attributes)));
+  try {
+    ops::check_inputs(f, inputs);
+    return f.call(ops::Arguments(f, inputs, ops::values_of(f, attributes)));
+  } catch (const Error&) {
+    detail::rethrow_as(name, from);
+  }
 } catch (const Error&) {
   rethrow_at(from);
 }

@@ -230,7 +230,7 @@ Tensor sort(const Tensor& data, const SortOptions& o, Caller from) try {
   }
   return invoke(op, {d.x}, {d.axis, o.descending});
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("sort", from);
 }
 
 Tensor argsort(const Tensor& data, const SortOptions& o, Caller from) try {
@@ -239,7 +239,7 @@ Tensor argsort(const Tensor& data, const SortOptions& o, Caller from) try {
   const Data d(data, o.axis, "argsort");
   return invoke(op, {d.x}, {d.axis, o.descending});
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("argsort", from);
 }
 
 Tensor lexsort(const Tensors& keys, const LexsortOptions& o, Caller from) try {
@@ -262,7 +262,7 @@ Tensor lexsort(const Tensors& keys, const LexsortOptions& o, Caller from) try {
     ids = gather(ids, invoke(op, {gather(keys[i].detach(), ids, axis)}, {axis, false}), axis);
   return ids;
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("lexsort", from);
 }
 
 Tensors detail::entries_as_keys(const Tensor& x) {
@@ -283,7 +283,7 @@ Topk topk(const Tensor& data, int64_t k, const TopkOptions& o, Caller from) try 
   Tensors both = invoke_all(op, in, TopkAttrs{d.axis, o.largest, k});
   return {std::move(both[0]), std::move(both[1])};
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("topk", from);
 }
 
 Tensor partition(const Tensor& data, const Kth& kth, const PartitionOptions& o, Caller from) try {
@@ -294,7 +294,7 @@ Tensor partition(const Tensor& data, const Kth& kth, const PartitionOptions& o, 
   if (a.n > kMaxKth) return sort(d.x, {.axis = d.axis}, from);
   return invoke(op, {d.x}, a);
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("partition", from);
 }
 
 Tensor detail::order_select(const Tensor& x, std::span<const int64_t> kth, int axis) {
@@ -316,7 +316,7 @@ Tensor argpartition(const Tensor& data, const Kth& kth, const PartitionOptions& 
   if (a.n > kMaxKth) return argsort(d.x, {.axis = d.axis}, from);
   return invoke(op, {d.x}, a);
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("argpartition", from);
 }
 
 void register_order() {

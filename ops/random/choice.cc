@@ -8,6 +8,7 @@
 #include <locus/core/capture.h>
 #include <locus/core/error.h>
 #include <locus/core/observe/memory_events.h>
+#include <locus/ops/call_check.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/create.h>
 #include <locus/ops/index.h>
@@ -155,7 +156,7 @@ Tensor permutation(int64_t n, TensorOptions o, Caller from) try {
   });
   return order.astype(dtype).as_in_context(o.context.value_or(current_context()), from);
 } catch (const Error&) {
-  rethrow_at(from);
+  locus::detail::rethrow_as("permutation", from);
 }
 
 Tensor choice(int64_t n, const Shape& size, const ChoiceOptions& how, TensorOptions o,
@@ -178,7 +179,7 @@ Tensor choice(int64_t n, const Shape& size, const ChoiceOptions& how, TensorOpti
   for (double& sum : sums) sum /= sums.back();
   return detail::draw(op, RandomAttrs{}, size, {c, dtype}, i64, 2, {array(sums, {c, f64}, from)});
 } catch (const Error&) {
-  rethrow_at(from);
+  locus::detail::rethrow_as("choice", from);
 }
 
 Tensor choice(const Tensor& x, const Shape& size, const ChoiceOptions& how, Caller from) try {
@@ -186,7 +187,7 @@ Tensor choice(const Tensor& x, const Shape& size, const ChoiceOptions& how, Call
   if (x.ndim() == 0) throw ShapeError("choice: ", describe(x), ": expected at least one axis");
   return take(x, choice(x.shape()[0], size, how, x.context(), from));
 } catch (const Error&) {
-  rethrow_at(from);
+  locus::detail::rethrow_as("choice", from);
 }
 
 Tensor multinomial(int64_t n, const std::vector<double>& pvals, const Shape& size, TensorOptions o,
@@ -207,7 +208,7 @@ Tensor multinomial(int64_t n, const std::vector<double>& pvals, const Shape& siz
   return detail::draw(op, RandomAttrs{.low = n}, all, {c, rows.dtype}, i64, 4,
                       {array(pvals, {c, f64}, from)});
 } catch (const Error&) {
-  rethrow_at(from);
+  locus::detail::rethrow_as("multinomial", from);
 }
 
 Tensor shuffle(const Tensor& x, Caller from) try {
@@ -215,7 +216,7 @@ Tensor shuffle(const Tensor& x, Caller from) try {
   if (x.ndim() == 0) throw ShapeError("shuffle: ", describe(x), ": expected at least one axis");
   return take(x, permutation(x.shape()[0], x.context(), from));
 } catch (const Error&) {
-  rethrow_at(from);
+  locus::detail::rethrow_as("shuffle", from);
 }
 
 }  // namespace locus::random

@@ -133,51 +133,51 @@ Tensor exponential(const Operand& scale, const Shape& size, TensorOptions o, Cal
   const UserLine user_line(from);
   return exponential(scale, Size(size), o);
 } catch (const Error&) {
-  rethrow_at(from);
+  locus::detail::rethrow_as("exponential", from);
 }
 Tensor exponential(const Operand& scale, TensorOptions o, Caller from) try {
   const UserLine user_line(from);
   return exponential(scale, Size(), o);
 } catch (const Error&) {
-  rethrow_at(from);
+  locus::detail::rethrow_as("exponential", from);
 }
 Tensor gamma(const Operand& shape, const Operand& scale, const Shape& size, TensorOptions o,
              Caller from) try {
   const UserLine user_line(from);
   return gamma(shape, scale, Size(size), o);
 } catch (const Error&) {
-  rethrow_at(from);
+  locus::detail::rethrow_as("gamma", from);
 }
 Tensor gamma(const Operand& shape, const Operand& scale, TensorOptions o, Caller from) try {
   const UserLine user_line(from);
   return gamma(shape, scale, Size(), o);
 } catch (const Error&) {
-  rethrow_at(from);
+  locus::detail::rethrow_as("gamma", from);
 }
 Tensor beta(const Operand& a, const Operand& b, const Shape& size, TensorOptions o,
             Caller from) try {
   const UserLine user_line(from);
   return beta(a, b, Size(size), o);
 } catch (const Error&) {
-  rethrow_at(from);
+  locus::detail::rethrow_as("beta", from);
 }
 Tensor beta(const Operand& a, const Operand& b, TensorOptions o, Caller from) try {
   const UserLine user_line(from);
   return beta(a, b, Size(), o);
 } catch (const Error&) {
-  rethrow_at(from);
+  locus::detail::rethrow_as("beta", from);
 }
 Tensor poisson(const Operand& lam, const Shape& size, TensorOptions o, Caller from) try {
   const UserLine user_line(from);
   return poisson(lam, Size(size), o);
 } catch (const Error&) {
-  rethrow_at(from);
+  locus::detail::rethrow_as("poisson", from);
 }
 Tensor poisson(const Operand& lam, TensorOptions o, Caller from) try {
   const UserLine user_line(from);
   return poisson(lam, Size(), o);
 } catch (const Error&) {
-  rethrow_at(from);
+  locus::detail::rethrow_as("poisson", from);
 }
 }  // namespace random
 }  // namespace locus

@@ -7,6 +7,7 @@
 #include <locus/core/base/at_line.h>
 #include <locus/core/error.h>
 #include <locus/core/observe/memory_events.h>
+#include <locus/ops/call_check.h>
 #include <locus/ops/random/draw.h>
 
 namespace locus {
@@ -87,7 +88,7 @@ Tensor uniform(double low, double high, const Shape& shape, TensorOptions o, Cal
   check_interval(d, low, high);
   return draw(op, RandomAttrs{.a = low, .b = high}, shape, o, f32, words_of(o));
 } catch (const Error&) {
-  rethrow_at(from);
+  locus::detail::rethrow_as("uniform", from);
 }
 
 Tensor normal(double loc, double scale, const Shape& shape, TensorOptions o, Caller from) try {
@@ -96,7 +97,7 @@ Tensor normal(double loc, double scale, const Shape& shape, TensorOptions o, Cal
   check_normal("normal", o.dtype.value_or(f32), loc, scale);
   return draw(op, RandomAttrs{.a = loc, .b = scale}, shape, o, f32, words_of(o));
 } catch (const Error&) {
-  rethrow_at(from);
+  locus::detail::rethrow_as("normal", from);
 }
 
 Tensor truncated_normal(double lower, double upper, double mean, double std, const Shape& shape,
@@ -107,7 +108,7 @@ Tensor truncated_normal(double lower, double upper, double mean, double std, con
   const TruncatedAttrs a{.a = mean, .b = std, .lower = lower, .upper = upper};
   return draw(op, a, shape, o, f32, kWordsOfElement);
 } catch (const Error&) {
-  rethrow_at(from);
+  locus::detail::rethrow_as("truncated_normal", from);
 }
 
 Tensor laplace(double loc, double scale, const Shape& shape, TensorOptions o, Caller from) try {
@@ -116,7 +117,7 @@ Tensor laplace(double loc, double scale, const Shape& shape, TensorOptions o, Ca
   check_normal("laplace", o.dtype.value_or(f32), loc, scale);
   return draw(op, RandomAttrs{.a = loc, .b = scale}, shape, o, f32, words_of(o));
 } catch (const Error&) {
-  rethrow_at(from);
+  locus::detail::rethrow_as("laplace", from);
 }
 
 Tensor randint(int64_t low, int64_t high, const Shape& shape, TensorOptions o, Caller from) try {
@@ -129,7 +130,7 @@ Tensor randint(int64_t low, int64_t high, const Shape& shape, TensorOptions o, C
   const uint64_t range = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
   return draw(op, RandomAttrs{.low = low, .range = range}, shape, o, i32, 2);
 } catch (const Error&) {
-  rethrow_at(from);
+  locus::detail::rethrow_as("randint", from);
 }
 
 Tensor bernoulli(double prob, const Shape& shape, TensorOptions o, Caller from) try {
@@ -138,7 +139,7 @@ Tensor bernoulli(double prob, const Shape& shape, TensorOptions o, Caller from) 
   check_chance("bernoulli", prob);
   return draw(op, RandomAttrs{.a = prob}, shape, o, f32, 1);
 } catch (const Error&) {
-  rethrow_at(from);
+  locus::detail::rethrow_as("bernoulli", from);
 }
 
 Tensor binomial(int64_t n, double p, const Shape& size, TensorOptions o, Caller from) try {
@@ -148,7 +149,7 @@ Tensor binomial(int64_t n, double p, const Shape& size, TensorOptions o, Caller 
   check_tries("binomial", n, o.dtype.value_or(i64));
   return draw(op, RandomAttrs{.a = p, .low = n}, size, o, i64, kWordsOfElement);
 } catch (const Error&) {
-  rethrow_at(from);
+  locus::detail::rethrow_as("binomial", from);
 }
 
 }  // namespace random

@@ -76,7 +76,7 @@ Tensor diagonal(const Tensor& x, int64_t offset, int64_t axis1, int64_t axis2, C
                      " and axis2 ", axis2);
   return invoke(op, {x}, {offset, row, column});
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("diagonal", from);
 }
 
 void register_diagonal() {

@@ -87,7 +87,7 @@ Tensor pad(const Tensor& x, const PadWidths& widths, const PadOptions& o, Caller
   if (o.mode == PadMode::constant) pad.value = o.constant_values;
   return invoke(op, {x}, pad);
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("pad", from);
 }
 
 Tensor roll(const Tensor& x, int64_t shift, Caller from) try {
@@ -97,7 +97,7 @@ Tensor roll(const Tensor& x, int64_t shift, Caller from) try {
   const Tensor flat = detail::reshape_exact(x, {x.size()});
   return detail::reshape_exact(roll_axes(flat, {&shift, 1}, {&axis, 1}), x.shape());
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("roll", from);
 }
 Tensor roll(const Tensor& x, int64_t shift, int64_t axis, Caller from) try {
   const UserLine user_line(from);
@@ -105,7 +105,7 @@ Tensor roll(const Tensor& x, int64_t shift, int64_t axis, Caller from) try {
   const int along = detail::axis_of(x, axis, "roll");
   return roll_axes(x, {&shift, 1}, {&along, 1});
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("roll", from);
 }
 Tensor roll(const Tensor& x, int64_t shift, std::initializer_list<int> axes, Caller from) {
   return roll(x, {shift}, axes, from);
@@ -116,7 +116,7 @@ Tensor roll(const Tensor& x, std::span<const int64_t> shifts, std::span<const in
   detail::expect_tensor("roll", x);
   return roll_axes(x, shifts, axes);
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("roll", from);
 }
 Tensor roll(const Tensor& x, std::initializer_list<int64_t> shifts, std::initializer_list<int> axes,
             Caller from) {
@@ -128,13 +128,13 @@ Tensor tril(const Tensor& x, int64_t k, Caller from) try {
   const UserLine user_line(from);
   return triangle("tril", x, k, false);
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("tril", from);
 }
 Tensor triu(const Tensor& x, int64_t k, Caller from) try {
   const UserLine user_line(from);
   return triangle("triu", x, k, true);
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("triu", from);
 }
 
 Tensor diag(const Tensor& x, int64_t k, Caller from) try {
@@ -150,7 +150,7 @@ Tensor diag(const Tensor& x, int64_t k, Caller from) try {
                      "got k ", k);
   return invoke(op, {x}, {{k, 0, 1}, make_meta(x.dtype(), Shape{n, n})});
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("diag", from);
 }
 
 Tensors meshgrid(const Tensors& xs, const MeshgridOptions& o, Caller from) try {
@@ -183,7 +183,7 @@ Tensors meshgrid(const Tensors& xs, const MeshgridOptions& o, Caller from) try {
   }
   return grid;
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("meshgrid", from);
 }
 
 }  // namespace locus

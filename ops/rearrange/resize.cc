@@ -91,7 +91,7 @@ Tensor interpolate(const Tensor& x, const Extent& size, const InterpolateOptions
   detail::expect_floating("interpolate", {{"data", &x}});
   return linear(x, lengths, o.align_corners);
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("interpolate", from);
 }
 
 Tensor space_to_depth(const Tensor& x, int64_t b, Caller from) try {
@@ -105,7 +105,7 @@ Tensor space_to_depth(const Tensor& x, int64_t b, Caller from) try {
   return reordered(x, {s[0], s[1], s[2] / b, b, s[3] / b, b}, {0, 3, 5, 1, 2, 4},
                    {s[0], depth, s[2] / b, s[3] / b});
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("space_to_depth", from);
 }
 Tensor depth_to_space(const Tensor& x, int64_t b, Caller from) try {
   const UserLine user_line(from);
@@ -116,7 +116,7 @@ Tensor depth_to_space(const Tensor& x, int64_t b, Caller from) try {
   return reordered(x, {s[0], b, b, channels, s[2], s[3]}, {0, 3, 4, 1, 5, 2},
                    {s[0], channels, s[2] * b, s[3] * b});
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("depth_to_space", from);
 }
 
 Tensor im2col(const Tensor& x, const Extent& kernel, const Im2colOptions& o, Caller from) try {
@@ -132,7 +132,7 @@ Tensor im2col(const Tensor& x, const Extent& kernel, const Im2colOptions& o, Cal
   }
   return detail::reshape_exact(y, {y.shape()[0], rows, windows});
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("im2col", from);
 }
 
 Tensor col2im(const Tensor& columns, const Extent& output_size, const Extent& kernel,
@@ -160,7 +160,7 @@ Tensor col2im(const Tensor& columns, const Extent& output_size, const Extent& ke
   split[1] = columns.shape()[1] / positions;
   return invoke(op, {detail::reshape_exact(columns, Shape(split, 2 + 2 * axes))}, c);
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("col2im", from);
 }
 
 }  // namespace locus

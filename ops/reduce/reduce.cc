@@ -21,7 +21,7 @@ using namespace reduction;
 Axes::Axes(std::initializer_list<int> axes) : Axes(std::span(axes.begin(), axes.size())) {}
 Axes::Axes(std::span<const int> axes) : count_(static_cast<int>(axes.size())) {
   if (axes.size() > kMaxRank)
-    throw ShapeError("axis: ", axes.size(), " axes given; expected at most ", kMaxRank);
+    throw ShapeError("Axes: ", axes.size(), " axes given; expected at most ", kMaxRank);
   int i = 0;
   for (int a : axes) axes_[i++] = a;
 }

@@ -176,7 +176,7 @@ Tensor scan_of(const Tensor& data, const ScanOptions& o, Caller from) try {
   invoke_into(op, {taken}, {o.out}, ScanAttrs{axis});
   return o.out;
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as(S::name, from);
 }
 std::pair<Tensor, Tensor> extremes_of(const char* name, const Tensor& data,
                                       const CumExtremeOptions& o, bool smallest, Caller from) try {
@@ -187,7 +187,7 @@ std::pair<Tensor, Tensor> extremes_of(const char* name, const Tensor& data,
   const Tensors both = invoke_all(op, in, ExtremeAttrs{axis, smallest});
   return {both[0], both[1]};
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as(name, from);
 }
 
 }  // namespace

@@ -168,7 +168,7 @@ Tensor bincount(const Tensor& x, const BincountOptions& o, Caller from) try {
   const autograd::Pause pause;
   return invoke(op, {x}, attrs);
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("bincount", from);
 }
 
 std::pair<Tensor, Tensor> histogram(const Tensor& x, int64_t bins, const HistogramOptions& o,
@@ -181,7 +181,7 @@ std::pair<Tensor, Tensor> histogram(const Tensor& x, int64_t bins, const Histogr
   const Tensor edges = edges_of(x, bins, o, from);
   return counted(x, edges, edges, true, o);
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("histogram", from);
 }
 
 std::pair<Tensor, Tensor> histogram(const Tensor& x, const Tensor& edges, const HistogramOptions& o,
@@ -208,7 +208,7 @@ std::pair<Tensor, Tensor> histogram(const Tensor& x, const Tensor& edges, const 
   const bool stays = narrow ? e == f32 : e == f64 || x.dtype() == e;
   return counted(stays ? x : as(x, e), as(edges, e), edges, false, o);
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("histogram", from);
 }
 
 }  // namespace locus

@@ -101,7 +101,7 @@ Tensor isin(const Tensor& x, const Tensor& test_elements, const IsinOptions& o, 
   const Tensor tests = sort(as(test_elements, d), {.axis = std::nullopt});
   return invoke(op, {as(x, d), tests}, IsinAttrs{o.invert});
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("isin", from);
 }
 
 Unique unique(const Tensor& x, const UniqueOptions& o, Caller from) try {
@@ -110,7 +110,7 @@ Unique unique(const Tensor& x, const UniqueOptions& o, Caller from) try {
   capture::check_wait(x.context(), "unique", from);
   return o.axis ? unique_entries(x, o, from) : unique_elements(x, o, from);
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("unique", from);
 }
 
 }  // namespace locus

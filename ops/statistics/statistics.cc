@@ -9,6 +9,7 @@
 #include <locus/core/base/at_line.h>
 #include <locus/core/base/empty_tensor.h>
 #include <locus/core/observe/memory_events.h>
+#include <locus/ops/call_check.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/create.h>
@@ -158,7 +159,7 @@ Tensor nanprod(const Tensor& x, const ReduceOptions& o, Caller from) try {
   const Tensor taken = is_floating(x.dtype()) ? where(isnan(x), 1, x) : x;
   return called_as("nanprod", "prod", [&] { return prod(taken, o); });
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("nanprod", from);
 }
 Tensor nanvar(const Tensor& x, const VarOptions& o, Caller from) try {
   const UserLine user_line(from);
@@ -166,7 +167,7 @@ Tensor nanvar(const Tensor& x, const VarOptions& o, Caller from) try {
     return called_as("nanvar", "var", [&] { return var(x, o); });
   return nan_variance("nanvar", x, o, false);
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("nanvar", from);
 }
 Tensor nanstd(const Tensor& x, const VarOptions& o, Caller from) try {
   const UserLine user_line(from);
@@ -174,7 +175,7 @@ Tensor nanstd(const Tensor& x, const VarOptions& o, Caller from) try {
     return called_as("nanstd", "std", [&] { return locus::std(x, o); });
   return nan_variance("nanstd", x, o, true);
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("nanstd", from);
 }
 
 Tensor count_nonzero(const Tensor& x, const ReduceOptions& o, Caller from) {
@@ -190,20 +191,20 @@ Tensor ptp(const Tensor& x, const ReduceOptions& o, Caller from) try {
   const Tensor top = called_as("ptp", "max", [&] { return max(x, over); });
   return detail::result_in("ptp", top - min(x, over), o.out);
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("ptp", from);
 }
 
 Tensor average(const Tensor& x, const AverageOptions& o, Caller from) try {
   const UserLine user_line(from);
   return averaged("average", x, o).average;
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("average", from);
 }
 Average weighted_average(const Tensor& x, const AverageOptions& o, Caller from) try {
   const UserLine user_line(from);
   return averaged("weighted_average", x, o);
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("weighted_average", from);
 }
 
 Tensor diff(const Tensor& x, const DiffOptions& o, Caller from) try {
@@ -219,7 +220,7 @@ Tensor diff(const Tensor& x, const DiffOptions& o, Caller from) try {
   }
   return y;
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("diff", from);
 }
 
 void register_statistics() { reduction::define(NanReductions() + Counts()); }

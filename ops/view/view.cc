@@ -197,7 +197,7 @@ Tensor reshape(const Tensor& x, const Shape& shape, Caller from) try {
                      " into shape ", shape, "; expected lengths whose product is the size");
   return detail::reshape_exact(x, target);
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("reshape", from);
 }
 
 Tensor flatten(const Tensor& x, Caller from) try {
@@ -209,7 +209,7 @@ Tensor flatten(const Tensor& x, Caller from) try {
   for (int i = 1; i < s.rank(); ++i) rest *= s[i];
   return detail::reshape_exact(x, {n, rest});
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("flatten", from);
 }
 
 Tensor transpose(const Tensor& x, std::span<const int> axes, Caller from) try {
@@ -233,7 +233,7 @@ Tensor transpose(const Tensor& x, std::span<const int> axes, Caller from) try {
                      " axes once, got ", listed(axes));
   return invoke(op, {x}, a);
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("transpose", from);
 }
 Tensor transpose(const Tensor& x, std::initializer_list<int> axes, Caller from) {
   return transpose(x, std::span<const int>(axes.begin(), axes.size()), from);
@@ -247,7 +247,7 @@ Tensor swapaxes(const Tensor& x, int64_t a, int64_t b, Caller from) try {
   std::swap(axes[detail::axis_of(x, a, "swapaxes")], axes[detail::axis_of(x, b, "swapaxes")]);
   return transpose(x, std::span<const int>(axes, static_cast<size_t>(rank)));
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("swapaxes", from);
 }
 
 Tensor expand_dims(const Tensor& x, int64_t axis, Caller from) try {
@@ -257,7 +257,7 @@ Tensor expand_dims(const Tensor& x, int64_t axis, Caller from) try {
     throw ShapeError("expand_dims: ", describe(x), ": expected fewer than 8 axes");
   return detail::reshape_exact(x, Shape(with_axis(x.impl().view.meta, at, 1)));
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("expand_dims", from);
 }
 
 Tensor squeeze(const Tensor& x, Caller from) try {
@@ -267,7 +267,7 @@ Tensor squeeze(const Tensor& x, Caller from) try {
     if (m.shape[axis] == 1) m = without_axis(m, axis);
   return detail::reshape_exact(x, Shape(m));
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("squeeze", from);
 }
 Tensor squeeze(const Tensor& x, int64_t axis, Caller from) try {
   detail::expect_tensor("squeeze", x);
@@ -278,7 +278,7 @@ Tensor squeeze(const Tensor& x, int64_t axis, Caller from) try {
                      m.shape[at]);
   return detail::reshape_exact(x, Shape(without_axis(m, at)));
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("squeeze", from);
 }
 
 Tensor broadcast_to(const Tensor& x, const Shape& shape, Caller from) try {
@@ -286,7 +286,7 @@ Tensor broadcast_to(const Tensor& x, const Shape& shape, Caller from) try {
   static const OpRef<ShapeAttrs> op("broadcast_to");
   return invoke(op, {x}, ShapeAttrs{make_meta(x.dtype(), shape)});
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("broadcast_to", from);
 }
 
 Tensor Tensor::reshape(const Shape& shape, Caller from) const {

@@ -32,7 +32,7 @@ Tensor moveaxis(const Tensor& x, std::span<const int> source, std::span<const in
   }
   return transpose(x, std::span<const int>(axes, static_cast<size_t>(rank)));
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("moveaxis", from);
 }
 Tensor moveaxis(const Tensor& x, int64_t source, int64_t destination, Caller from) try {
   detail::expect_tensor("moveaxis", x);
@@ -40,7 +40,7 @@ Tensor moveaxis(const Tensor& x, int64_t source, int64_t destination, Caller fro
             to = detail::axis_of(x, destination, "moveaxis");
   return moveaxis(x, {a}, {to}, from);
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("moveaxis", from);
 }
 Tensor moveaxis(const Tensor& x, std::initializer_list<int> source,
                 std::initializer_list<int> destination, Caller from) {
@@ -66,7 +66,7 @@ Tensor rot90(const Tensor& x, int64_t k, std::pair<int64_t, int64_t> axes, Calle
       return x;
   }
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("rot90", from);
 }
 
 }  // namespace locus

@@ -42,13 +42,13 @@ Tensor flip(const Tensor& x, int64_t axis, Caller from) try {
   detail::expect_tensor("flip", x);
   return slice_one(x, detail::axis_of(x, axis, "flip"), Slice({}, {}, -1));
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("flip", from);
 }
 Tensor slice_axis(const Tensor& x, int64_t axis, const Slice& slice, Caller from) try {
   detail::expect_tensor("slice_axis", x);
   return slice_one(x, detail::axis_of(x, axis, "slice_axis"), slice);
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("slice_axis", from);
 }
 
 Tensor Tensor::operator[](Index i) const { return view({i}, i.from()); }

@@ -223,9 +223,20 @@ TEST(NamedCall, AnOperandThatWasLeftOutIsAnEmptyTensor) {
   }).made_of({"multiply"});
   const Tensor x = x23();
   expect_same(invoke("named_test_scale", {x, 3}), x * 3);
-  EXPECT_THAT(error_of<EmptyTensor>("named_test_scale", {x}, {}), StartsWith("multiply: rhs is"));
+  EXPECT_THAT(error_of<EmptyTensor>("named_test_scale", {x}, {}),
+              StartsWith("named_test_scale: multiply: rhs is"));
   EXPECT_THAT(error_of<Error>("named_test_beyond", {x}, {}),
               StartsWith("named_test_beyond: the function reads input 1, which its signature"));
+}
+
+TEST(NamedCall, AnOperandMayHaveADefault) {
+  ops::define("named_test_shift(x, by: operand = 2)", [](const ops::Arguments& a) {
+    return a.tensor(0) + a.operand(1);
+  }).made_of({"add"});
+  const Tensor x = x23();
+  expect_same(invoke("named_test_shift", {x}), x + 2);
+  expect_same(invoke("named_test_shift", {x, 5}), x + 5);
+  EXPECT_EQ(Tensor(invoke("exponential", {}, {{"size", 3}})).shape(), Shape{3});
 }
 
 TEST(NamedCall, MasksSequencesIfAskedTo) {

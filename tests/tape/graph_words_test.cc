@@ -116,7 +116,7 @@ TEST(GraphWords, NameTheOpWhoseKeepIsTooShort) {
 
 TEST(GraphWords, OutOfMemoryNamesTheOpAndItsOperands) {
   EXPECT_THAT(message_of<OutOfMemory>([] { zeros({int64_t{1} << 55}); }),
-              testing::StartsWith("fill: "));
+              testing::StartsWith("zeros: fill: "));
   const Tensor x = zeros({1 << 20, 1}), y = zeros({1, 1 << 20});  // 4 TB together
   EXPECT_THAT(message_of<OutOfMemory>([&] { x + y; }),
               testing::StartsWith("add: lhs cpu(0) (1048576,1) f32, rhs cpu(0) (1,1048576) f32"));
