@@ -203,13 +203,14 @@ Tensor searchsorted(const Tensor& given, const Operand& x, const SearchOptions& 
     if (o.sorter.shape() != bins.shape())
       throw ShapeError(kName, ": sorter ", describe(o.sorter), "; expected the shape of bins ",
                        describe(bins));
-    bins = take(bins, o.sorter);
+    bins = detail::with_indices(kName, "sorter", [&] { return take(bins, o.sorter); });
   }
   if (!x.is_scalar()) return detail::place_in(bins, x.tensor(), o.side);
-  const TensorOptions like{bins.context(), promote(bins.dtype(), x.scalar())};
+  const DType d = promote(bins.dtype(), x.scalar());
+  const TensorOptions like{bins.context(), holds(d, x.scalar()) ? d : i64};
   return detail::place_in(bins, full({}, x.scalar(), like), o.side);
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("searchsorted", from);
 }
 
 Tensor digitize(const Tensor& x, const Tensor& bins, const DigitizeOptions& o, Caller from) try {
@@ -229,7 +230,7 @@ Tensor digitize(const Tensor& x, const Tensor& bins, const DigitizeOptions& o, C
                      ": expected bins that increase or decrease monotonically");
   return bins.size() - detail::place_in(back, x, side);
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("digitize", from);
 }
 
 void register_search() {
