@@ -7,12 +7,14 @@
 #include <locus/core/base/at_line.h>
 #include <locus/core/base/empty_tensor.h>
 #include <locus/core/observe/memory_events.h>
+#include <locus/ops/call_check.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/index.h>
 #include <locus/ops/order.h>
+#include <locus/ops/reduce.h>
 #include <locus/ops/reduce/reduce_shape.h>
 #include <locus/ops/statistics.h>
 #include <locus/ops/statistics/result.h>
@@ -157,6 +159,12 @@ struct Rows {
   }
 };
 
+// NaN for each row of a tensor without elements, or no rows; recorded as made from x.
+Tensor of_nothing(const Tensor& x, const Axes& axes, bool keepdims, DType d) {
+  const Tensor zeros = sum(x, {.axis = axes, .keepdims = keepdims}).astype(d);
+  return is_floating(d) ? zeros + NAN : zeros;
+}
+
 // Elements of sorted rows.
 class Sorted {
  public:
@@ -209,7 +217,7 @@ Tensor quantiles(const char* op, const Tensor& x, const Quantiles& q, double who
     if (result.size() > 0 && !is_floating(d))
       throw ShapeError(op, ": x ", describe(x), " has no elements to pick from; expected one",
                        " or more, or a method that interpolates");
-    return detail::result_in(op, full(result, is_floating(d) ? NAN : 0, {x.context(), d}), o.out);
+    return detail::result_in(op, broadcast_to(of_nothing(x, o.axis, o.keepdims, d), result), o.out);
   }
   std::vector<int64_t> below, above, all;
   std::vector<double> t;
@@ -244,7 +252,7 @@ Tensor median(const Tensor& x, const ReduceOptions& o, Caller from) try {
   const Rows rows("median", x, o.axis, o.keepdims);
   const DType d = inexact(x.dtype());
   if (rows.n == 0 || rows.kept.size() == 0)
-    return detail::result_in("median", full(rows.kept, NAN, {x.context(), d}), o.out);
+    return detail::result_in("median", of_nothing(x, o.axis, o.keepdims, d), o.out);
   const int64_t low = (rows.n - 1) / 2, high = rows.n / 2;
   const Sorted sorted(rows, {low, high});
   Tensor y = sorted.at({low});
@@ -252,20 +260,20 @@ Tensor median(const Tensor& x, const ReduceOptions& o, Caller from) try {
   y = detail::reshape_exact(rows.or_nan(y.astype(d)), rows.kept);
   return detail::result_in("median", y, o.out);
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("median", from);
 }
 
 Tensor quantile(const Tensor& x, const Quantiles& q, const QuantileOptions& o, Caller from) try {
   const UserLine user_line(from);
   return quantiles("quantile", x, q, 1, o);
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("quantile", from);
 }
 Tensor percentile(const Tensor& x, const Quantiles& q, const QuantileOptions& o, Caller from) try {
   const UserLine user_line(from);
   return quantiles("percentile", x, q, 100, o);
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("percentile", from);
 }
 
 }  // namespace locus

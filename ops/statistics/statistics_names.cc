@@ -104,9 +104,10 @@ void register_statistics_names() {
 
   std::vector<std::string> of_median = {"order_select", "sort",   "topk", "take",  "transpose",
                                         "reshape",      "slice",  "max",  "isnan", "where",
-                                        "add",          "divide", "fill"};
+                                        "add",          "divide", "fill", "sum"};
   define_reduction("median", median).made_of(of_median);
-  of_median.insert(of_median.end(), {"subtract", "multiply", "greater_equal", "copyto"});
+  of_median.insert(of_median.end(),
+                   {"subtract", "multiply", "greater_equal", "copyto", "broadcast_to"});
   define_quantile("quantile", quantile).made_of(of_median);
   define_quantile("percentile", percentile).made_of(of_median);
 }

@@ -198,5 +198,18 @@ TEST(Quantile, RefusesWhatIsNoShare) {
   }
 }
 
+TEST(Quantile, OfNothingIsRecorded) {
+  for (const Context c : end_contexts()) {
+    const Tensor x = zeros({2, 0}, {c, f32});
+    x.attach_grad();
+    {
+      const autograd::Record record;
+      (sum(median(x, {.axis = 1})) + sum(quantile(x, {.25, .75}, {.axis = 1}))).backward();
+    }
+    EXPECT_EQ(x.grad().shape(), x.shape());
+    EXPECT_THAT(values(quantile(x, {.25, .75})), testing::Each(testing::IsNan()));
+  }
+}
+
 }  // namespace
 }  // namespace locus::test
