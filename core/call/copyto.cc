@@ -74,7 +74,7 @@ void transfer(const TensorImpl& from, const TensorImpl& to, bool blocking, Calle
     s = blocking ? current_stream(owner, d) : copy_stream(owner, d, d.stream(Lane::to_host));
   else
     s = fill_stream(owner, d, to.storage->home());
-  const trace::Wait wait(blocking && (up || down) ? std::optional(owner) : std::nullopt);
+  const tracing::Wait wait(blocking && (up || down) ? std::optional(owner) : std::nullopt);
   if (capture::active()) [[unlikely]] {
     if (const char* const why = not_replayable(from.context, to.context, blocking))
       capture::check("copyto", why);
@@ -95,7 +95,7 @@ void transfer(const TensorImpl& from, const TensorImpl& to, bool blocking, Calle
   to.storage->before_write(s);
   Timeline* const line = s.id == 0 ? nullptr : &Timeline::of(s);
   if (line) line->before_copy(bytes);
-  trace::copy(d, to.view.data, to.context, from.view.data, from.context, bytes, s);
+  tracing::copy(d, to.view.data, to.context, from.view.data, from.context, bytes, s);
   const bool pinned =
       from.context.type == DeviceType::cpu_pinned || to.context.type == DeviceType::cpu_pinned;
   if (blocking && (down || (up && pinned))) {
@@ -156,7 +156,7 @@ void copy_into(const Tensor& x, const Tensor& into, const CopyOptions& options, 
   if (same_memory(source.context, target.context)) {
     static const OpRef<CopyAttrs> copy("copy");
     const size_t bytes = bytes_of(target.view.meta);
-    return trace::host_copy(source.context, target.context, bytes, [&] {
+    return tracing::host_copy(source.context, target.context, bytes, [&] {
       invoke_into(copy, {on_context(x, target.context)}, {into}, CopyAttrs{into.dtype()});
       if (capture::active() && bytes > 0 && source.context != target.context) [[unlikely]]
         capture::copied(source.context, target.context, bytes, caller);
@@ -180,7 +180,7 @@ struct CopytoAttrs {
 
 void copyto_function(std::span<const Ref> in, const CopytoAttrs& a, std::span<Tensor> out) {
   const Tensor& x = *in[0].tensor_;
-  const trace::Scope scope(TransferKind::copyto, a.from);
+  const tracing::Scope scope(TransferKind::copyto, a.from);
   if (out[0].defined())
     copy_into(x, out[0], a.options, a.from);
   else
@@ -289,7 +289,7 @@ Tensor& Tensor::operator=(At<Scalar> given) && try {
 }
 
 void Tensor::wait_to_read(Caller from) const try {
-  const trace::Scope scope(TransferKind::wait_to_read, from);
+  const tracing::Scope scope(TransferKind::wait_to_read, from);
   capture::check_wait(context(), "wait_to_read", from);
   impl().storage->wait_host();
 } catch (const Error&) {
@@ -298,7 +298,7 @@ void Tensor::wait_to_read(Caller from) const try {
 
 void Tensor::to_host(void* out, DType dtype, Caller from) const try {
   const UserLine user_line(from);
-  const trace::Scope scope(TransferKind::to_vector, from);
+  const tracing::Scope scope(TransferKind::to_vector, from);
   capture::check_wait(context(), "to_vector", from);
   const Tensor detached = detach();
   Tensor host = detached;
@@ -311,7 +311,7 @@ void Tensor::to_host(void* out, DType dtype, Caller from) const try {
 }
 
 void Tensor::read_item(DType dtype, void* out, Caller from) const try {
-  const trace::Scope scope(TransferKind::item, from);
+  const tracing::Scope scope(TransferKind::item, from);
   capture::check_wait(context(), "item", from);
   if (size() != 1)
     throw ShapeError("item: ", describe(*this), " has ", size(),

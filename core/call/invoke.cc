@@ -190,7 +190,7 @@ class Invocation {
                       attrs_.size,
                       stream_,
                       attrs_.owner};
-      trace::launch(*device_, kernel_, call, NamedCalls::name(op_));
+      tracing::launch(*device_, kernel_, call, NamedCalls::name(op_));
     }
     if (sync_each()) [[unlikely]]
       device_->synchronize(stream_);

@@ -324,7 +324,7 @@ std::string format_array(const void* data, const Meta& meta) { return Printer(da
 std::ostream& operator<<(std::ostream& os, At<Tensor> x) try {
   const UserLine user_line(x.from);
   if (!x.value.defined()) return os << "Tensor()";
-  const trace::Scope scope(TransferKind::print, x.from);
+  const tracing::Scope scope(TransferKind::print, x.from);
   capture::check_wait(x.value.context(), "print", x.from);
   const Tensor host = x.value.detach().as_in_context(cpu(), x.from);
   const Tensor packed = host.contiguous() ? host : row_major_copy(host, host.dtype());

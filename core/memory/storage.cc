@@ -60,7 +60,7 @@ Storage::~Storage() {
 
 void Storage::order(StreamView s, bool write) {
   const MutexLock lock(mutex_);
-  const trace::Wait traced(s.id == 0 && !trace::off() ? busy_on() : std::nullopt);
+  const tracing::Wait traced(s.id == 0 && !tracing::off() ? busy_on() : std::nullopt);
   Timeline* const home = home_.load(std::memory_order_relaxed);
   const bool at_home = s.id == home_id_.load(std::memory_order_relaxed);
   // Reads at home leave no number, so a write waits for all work of the home stream.
@@ -153,7 +153,7 @@ void Storage::wait_host() {
   tell_read();
   const StreamView at = home();
   if (at.id != 0) {
-    const trace::Wait wait(at.context);
+    const tracing::Wait wait(at.context);
     Timeline& line = Timeline::of(at);
     line.check_not_capturing();
     const uint64_t done = line.now();
@@ -162,7 +162,7 @@ void Storage::wait_host() {
   }
   if (!foreign_.load(std::memory_order_acquire)) return;
   const MutexLock lock(mutex_);
-  const trace::Wait wait(trace::off() ? std::nullopt : busy_on());
+  const tracing::Wait wait(tracing::off() ? std::nullopt : busy_on());
   for (const Use& u : uses_)
     if (u.write) u.line->wait(u.at, StreamView{});
   drop_finished();

@@ -39,8 +39,8 @@ bool Event::query() const { return !opened("query").native || device(view_.conte
 void Event::wait(Caller caller) const {
   if (!opened("wait").native) return;
   capture::check_wait(view_.context, "Event::wait", caller);
-  const trace::Scope scope(TransferKind::event, caller);
-  const trace::Wait traced(view_.context);
+  const tracing::Scope scope(TransferKind::event, caller);
+  const tracing::Wait traced(view_.context);
   device(view_.context).wait_host(view_);
 }
 
@@ -52,7 +52,7 @@ double Event::elapsed_ms(const Event& later, Caller caller) const {
   if (!from.native)
     throw Error("Event::elapsed_ms: ", from.context,
                 " records no times; use a clock around the calls");
-  const trace::Scope scope(TransferKind::event, caller);
+  const tracing::Scope scope(TransferKind::event, caller);
   wait(caller);
   later.wait(caller);
   return device(from.context).elapsed_ms(from, to);
@@ -73,11 +73,11 @@ Stream::~Stream() { close(); }
 
 void Stream::close() noexcept {
   if (!std::exchange(owns_, false)) return;
-  const double start = trace::now();
+  const double start = tracing::now();
   device(view_.context).close_stream(view_);
-  if (trace::off() || view_.id == 0) return;
+  if (tracing::off() || view_.id == 0) return;
   try {
-    trace::waited(TransferKind::stream, view_.context, start, from_);
+    tracing::waited(TransferKind::stream, view_.context, start, from_);
   } catch (const std::exception&) {
     // The report lacks this line, but the program goes on.
   }
@@ -100,8 +100,8 @@ void Stream::wait(const Event& e, Caller caller) {
 void Stream::synchronize(Caller caller) {
   if (opened("synchronize").id == 0) return;
   capture::check_wait(view_.context, "Stream::synchronize", caller);
-  const trace::Scope scope(TransferKind::stream, caller);
-  const trace::Wait traced(view_.context);
+  const tracing::Scope scope(TransferKind::stream, caller);
+  const tracing::Wait traced(view_.context);
   device(view_.context).synchronize(view_);
 }
 
@@ -124,13 +124,13 @@ StreamView current_stream(Context c, Device& d) {
 StreamView current_stream(Context c) { return current_stream(c, device(c)); }
 
 void wait_all(Caller from) {
-  const trace::Scope scope(TransferKind::wait_all, from);
+  const tracing::Scope scope(TransferKind::wait_all, from);
   capture::check_wait({}, "wait_all", from);
   std::exception_ptr first;
   std::string others;  // what other devices found
   for (const Context c : opened_devices()) {
     if (is_host(c)) continue;
-    const trace::Wait wait(c);
+    const tracing::Wait wait(c);
     try {
       device(c).synchronize({});
     } catch (const std::exception& e) {

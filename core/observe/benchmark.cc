@@ -42,8 +42,8 @@ std::vector<Context> timed_contexts(const BenchmarkOptions& o) {
 // The host waits for all streams of c, as part of the call at `from`.
 void wait_for(Context c, Caller from) {
   if (is_host(c)) return;
-  const trace::Scope scope(TransferKind::event, from);
-  const trace::Wait traced(c);
+  const tracing::Scope scope(TransferKind::event, from);
+  const tracing::Wait traced(c);
   device(c).synchronize({});
 }
 
@@ -51,15 +51,15 @@ void wait_for(Context c, Caller from) {
 std::vector<double> run(const std::function<void()>& f, const std::vector<Context>& contexts,
                         Caller from) {
   for (const Context c : contexts) wait_for(c, from);
-  std::deque<trace::Bracket> events;
+  std::deque<tracing::Bracket> events;
   for (const Context c : contexts) {
     Device& d = device(c);
     events.emplace_back(d, current_stream(c, d));
   }
-  const double start = trace::now();
+  const double start = tracing::now();
   f();
-  const double call = trace::now() - start;
-  for (trace::Bracket& e : events) e.finish();
+  const double call = tracing::now() - start;
+  for (tracing::Bracket& e : events) e.finish();
   std::vector<double> times{call * 1e6};
   for (size_t i = 0; i < contexts.size(); ++i) {
     wait_for(contexts[i], from);
@@ -70,10 +70,10 @@ std::vector<double> run(const std::function<void()>& f, const std::vector<Contex
 
 // Calls each() `most` times, or until `seconds` are over, but once at least.
 void repeat(int most, double seconds, const auto& each) {
-  const double start = trace::now();
+  const double start = tracing::now();
   for (int i = 0; i < most; ++i) {
     each();
-    if (trace::now() - start >= seconds) return;
+    if (tracing::now() - start >= seconds) return;
   }
 }
 

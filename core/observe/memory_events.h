@@ -53,7 +53,7 @@ class RunningOp : NonCopyable {
 class UserLine : NonCopyable {
  public:
   explicit UserLine(Caller from) {
-    if (!memory_events::off() || !trace::off()) [[unlikely]]
+    if (!memory_events::off() || !tracing::off()) [[unlikely]]
       open(from);
   }
   ~UserLine() {

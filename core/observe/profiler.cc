@@ -40,7 +40,7 @@ class Session {
     if (!file_.is_open())
       throw Error("profiler::start: cannot write ", path_, "; expected a file in a folder that ",
                   "exists and can be written");
-    profile_.start = trace::now();
+    profile_.start = tracing::now();
   }
   ~Session() {
     for (const auto& [context, anchor] : anchors_)
@@ -59,10 +59,10 @@ class Session {
     Anchor a;
     for (int i = 0; i < 2; ++i) {
       if (a.event.native) d.release(a.event);
-      const double before = trace::now();
+      const double before = tracing::now();
       a.event = d.record_time(s);
       d.wait_host(a.event);
-      a.time = (before + trace::now()) / 2;
+      a.time = (before + tracing::now()) / 2;
     }
     d.close_stream(s);
     anchors_[c] = a;
@@ -91,7 +91,7 @@ class Session {
       const MutexLock lock(mutex_);
       kept = profile_.range_names.insert(name).first->c_str();
     }
-    Bar bar{.kind = Bar::Kind::range, .name = kept, .start = start, .end = trace::now()};
+    Bar bar{.kind = Bar::Kind::range, .name = kept, .start = start, .end = tracing::now()};
     add({cpu(0), thread_number()}, std::move(bar), {});
   }
 
@@ -118,7 +118,7 @@ class Session {
     const MemoryStats stats = memory_pool(c).stats();
     MemorySample& last = memory_[c];
     if (last.in_use == stats.in_use && last.reserved == stats.reserved) return;
-    last = {c, trace::now(), stats.in_use, stats.reserved};
+    last = {c, tracing::now(), stats.in_use, stats.reserved};
     profile_.memory.push_back(last);
   }
 
@@ -155,7 +155,7 @@ class Session {
 
 RowId row_of(StreamView s) { return {s.context, s.id != 0 ? s.id : thread_number()}; }
 
-class Profiler final : public trace::Listener {
+class Profiler final : public tracing::Listener {
  public:
   std::shared_ptr<Session> session() {
     const MutexLock lock(mutex_);
@@ -168,7 +168,7 @@ class Profiler final : public trace::Listener {
       throw Error("profiler::start: already recording ", session_->path(),
                   "; call profiler::stop() first");
     session_ = std::make_shared<Session>(path);
-    trace::start(trace::kProfile, *this);
+    tracing::start(tracing::kProfile, *this);
   }
 
   void start_totals() {
@@ -177,7 +177,7 @@ class Profiler final : public trace::Listener {
       throw Error("profiler::start_totals: already counting; call profiler::stop_totals() first");
     totals_ = std::make_shared<Totals>();
     counting_ = true;
-    trace::start(trace::kProfile, *this);
+    tracing::start(tracing::kProfile, *this);
   }
 
   void stop_totals() {
@@ -186,7 +186,7 @@ class Profiler final : public trace::Listener {
       throw Error(
           "profiler::stop_totals: nothing is being counted; call profiler::start_totals() first");
     counting_ = false;
-    if (!session_) trace::stop(trace::kProfile);
+    if (!session_) tracing::stop(tracing::kProfile);
   }
 
   // The last ones that were started.
@@ -201,7 +201,7 @@ class Profiler final : public trace::Listener {
     const MutexLock lock(mutex_);
     if (!session_)
       throw Error("profiler::stop: nothing is being recorded; call profiler::start(path) first");
-    if (!counting_) trace::stop(trace::kProfile);
+    if (!counting_) tracing::stop(tracing::kProfile);
     return std::exchange(session_, nullptr);
   }
 
@@ -211,17 +211,17 @@ class Profiler final : public trace::Listener {
 
   void launch(Device& d, Kernel kernel, const Call& call, const char* name) override {
     const auto [now, totals] = observers();
-    if ((!now && !totals) || trace::recorded_as_a_whole()) return d.launch(kernel, call, name);
-    const auto lock = trace::lock_stream(call.stream);
+    if ((!now && !totals) || tracing::recorded_as_a_whole()) return d.launch(kernel, call, name);
+    const auto lock = tracing::lock_stream(call.stream);
     Bar bar{.name = name};
     if (now) {
       for (int i = 0; i < call.n_in; ++i) bar.in.push_back(call.in[i].meta);
       for (int i = 0; i < call.n_out; ++i) bar.out.push_back(call.out[i].meta);
     }
-    if (call.stream.id != 0) bar.events = std::make_shared<trace::Bracket>(d, call.stream);
-    bar.start = trace::now();
+    if (call.stream.id != 0) bar.events = std::make_shared<tracing::Bracket>(d, call.stream);
+    bar.start = tracing::now();
     d.launch(kernel, call, name);
-    bar.end = trace::now();
+    bar.end = tracing::now();
     if (bar.events) {
       bar.events->finish();
       if (!bar.events->timed()) bar.events = nullptr;
@@ -230,7 +230,7 @@ class Profiler final : public trace::Listener {
     if (now) now->add(row_of(call.stream), std::move(bar), {call.stream.context});
   }
 
-  void copied(const trace::CopyRecord& copy) override {
+  void copied(const tracing::CopyRecord& copy) override {
     const auto [now, totals] = observers();
     const StreamView s = copy.stream;
     if (totals)
@@ -250,9 +250,9 @@ class Profiler final : public trace::Listener {
     now->add(row_of(s), std::move(bar), {copy.from, copy.to});
   }
 
-  void waited(const trace::WaitRecord& wait) override {
+  void waited(const tracing::WaitRecord& wait) override {
     const auto now = session();
-    if (!now || trace::recorded_as_a_whole()) return;
+    if (!now || tracing::recorded_as_a_whole()) return;
     Bar bar{.kind = Bar::Kind::wait,
             .name = name(wait.kind),
             .from = wait.waited_for,
@@ -297,7 +297,7 @@ void stop_at_exit() {
 }  // namespace
 
 void start(const std::string& path) {
-  trace::listening();
+  tracing::listening();
   stop_at_exit();
   profiler().start(path);
 }
@@ -305,7 +305,7 @@ void start(const std::string& path) {
 void stop() { profiler().stop()->finish(); }
 
 void start_totals() {
-  trace::listening();
+  tracing::listening();
   profiler().start_totals();
 }
 void stop_totals() { profiler().stop_totals(); }

@@ -11,12 +11,13 @@ struct Range::Open {
   explicit Open(std::string text) : name(std::move(text)), pushed(name.c_str()) {}
   ~Open() { add_range(name, start); }
   const std::string name;
-  const trace::RangeScope pushed;
-  const double start = trace::now();
+  const tracing::RangeScope pushed;
+  const double start = tracing::now();
 };
 
 Range::Range(std::string name) {
-  if (trace::range_calls() || trace::listeners.load(std::memory_order_relaxed) & trace::kProfile)
+  if (tracing::range_calls() ||
+      tracing::listeners.load(std::memory_order_relaxed) & tracing::kProfile)
     open_ = std::make_unique<Open>(std::move(name));
 }
 Range::~Range() = default;

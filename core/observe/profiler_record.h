@@ -17,14 +17,14 @@ namespace locus::profiler {
 struct Bar {
   enum class Kind : uint8_t { op, copy, wait, range };
   Kind kind = Kind::op;
-  const char* name = "";                        // of an op or range; of a wait, its call
-  std::vector<Meta> in = {}, out = {};          // of an op
-  Context from = {}, to = {};                   // of a copy; `from` of a wait
-  size_t bytes = 0;                             // of a copy
-  Caller caller = {};                           // of a copy or a wait
-  uint32_t mirror = 0;                          // of a copy: its row in the other context
-  double start = 0, end = 0;                    // seconds on the host's clock
-  std::shared_ptr<trace::Bracket> events = {};  // until they give start and end
+  const char* name = "";                          // of an op or range; of a wait, its call
+  std::vector<Meta> in = {}, out = {};            // of an op
+  Context from = {}, to = {};                     // of a copy; `from` of a wait
+  size_t bytes = 0;                               // of a copy
+  Caller caller = {};                             // of a copy or a wait
+  uint32_t mirror = 0;                            // of a copy: its row in the other context
+  double start = 0, end = 0;                      // seconds on the host's clock
+  std::shared_ptr<tracing::Bracket> events = {};  // until they give start and end
 };
 
 // A stream of a device (its id), or a thread of the host (its number).
@@ -39,7 +39,7 @@ inline constexpr uint32_t kMirrorOfStream = 1u << 30, kMirrorOfThread = 1u << 29
 struct Row {
   std::vector<Bar> bars;
   size_t resolved = 0;  // bars whose times are known
-  std::shared_ptr<trace::Bracket> last;
+  std::shared_ptr<tracing::Bracket> last;
   double last_end = 0;
 };
 

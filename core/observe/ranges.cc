@@ -5,7 +5,7 @@
 #include <locus/core/base/environment.h>
 #include <locus/core/error.h>
 
-namespace locus::trace {
+namespace locus::tracing {
 namespace {
 
 constinit std::atomic<const RangeCalls*> provided{nullptr};
@@ -24,4 +24,4 @@ bool ranges_wanted() {
   return true;
 }
 
-}  // namespace locus::trace
+}  // namespace locus::tracing

@@ -4,7 +4,7 @@
 
 #include <locus/core/noncopyable.h>
 
-namespace locus::trace {
+namespace locus::tracing {
 
 struct RangeCalls {
   void (*push)(const char* name);  // reads `name` before it returns
@@ -32,4 +32,4 @@ class RangeScope : NonCopyable {
   const RangeCalls* const calls_;
 };
 
-}  // namespace locus::trace
+}  // namespace locus::tracing

@@ -22,7 +22,7 @@ void Totals::Sum::add(double seconds) {
 }
 
 void Totals::add(const std::string& name, StreamView s, double seconds,
-                 const std::shared_ptr<trace::Bracket>& events) {
+                 const std::shared_ptr<tracing::Bracket>& events) {
   const MutexLock lock(mutex_);
   Sum& sum = sums_[{s.context, name}];
   if (!events) return sum.add(seconds);

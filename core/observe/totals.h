@@ -19,7 +19,7 @@ class Totals {
  public:
   // A launch or copy on `s`. `seconds` counts if there are no events.
   void add(const std::string& name, StreamView s, double seconds,
-           const std::shared_ptr<trace::Bracket>& events);
+           const std::shared_ptr<tracing::Bracket>& events);
   // Waits for work in flight, then lists the sums by context, the longest first. Throws the first
   // failure of a device; failed work does not count. `reset`: counts from zero afterwards.
   std::vector<OpTotals> list(bool reset);
@@ -32,7 +32,7 @@ class Totals {
   };
   struct Pending {
     Sum* sum;  // in sums_
-    std::shared_ptr<trace::Bracket> events;
+    std::shared_ptr<tracing::Bracket> events;
   };
 
   Mutex listing_;  // locked before mutex_

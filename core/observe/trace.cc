@@ -7,7 +7,7 @@
 #include <locus/core/base/mutex.h>
 #include <locus/core/observe/ranges.h>
 
-namespace locus::trace {
+namespace locus::tracing {
 namespace {
 
 thread_local Scope* outermost = nullptr;
@@ -183,4 +183,4 @@ void Reads::report() {
   }
 }
 
-}  // namespace locus::trace
+}  // namespace locus::tracing

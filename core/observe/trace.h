@@ -15,7 +15,7 @@
 #include <locus/core/device.h>
 #include <locus/core/transfer_kind.h>
 
-namespace locus::trace {
+namespace locus::tracing {
 
 class Bracket;
 
@@ -198,4 +198,4 @@ bool recorded_as_a_whole();
 // Locks a stream, so that work and the two events around it stay together.
 std::unique_lock<std::mutex> lock_stream(StreamView s);
 
-}  // namespace locus::trace
+}  // namespace locus::tracing

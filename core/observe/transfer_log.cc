@@ -46,28 +46,28 @@ using RecordsRef = std::shared_ptr<TransferLog::Records>;
 constexpr size_t kSweep = 256;
 
 struct Pending {
-  trace::CopyRecord copy;
+  tracing::CopyRecord copy;
   std::vector<RecordsRef> logs;
 };
 
 // All logs of the process, and copies whose times are not known yet.
-class Ledger final : public trace::Listener {
+class Ledger final : public tracing::Listener {
  public:
   void open(const RecordsRef& log) {
     const MutexLock lock(mutex_);
     logs_.push_back(log);
-    trace::start(trace::kLog, *this);
+    tracing::start(tracing::kLog, *this);
   }
   void close(const RecordsRef& log) {
     const MutexLock lock(mutex_);
     std::erase(logs_, log);
-    if (logs_.empty()) trace::stop(trace::kLog);
+    if (logs_.empty()) tracing::stop(tracing::kLog);
   }
 
   // Prints each record at once.
   void print() { print_ = true; }
 
-  void call_waited(const trace::WaitRecord& w) override {
+  void call_waited(const tracing::WaitRecord& w) override {
     const Caller caller = users_line(w.caller);
     if (print_.load(std::memory_order_relaxed))
       std::fprintf(stderr, "locus: %s waited %.1f µs for %s, %s\n", name(w.kind), w.seconds * 1e6,
@@ -77,8 +77,8 @@ class Ledger final : public trace::Listener {
       log->add(w.kind, w.waited_for, cpu(0), caller, w.bytes, w.seconds);
   }
 
-  void copied(const trace::CopyRecord& record) override {
-    trace::CopyRecord copy = record;
+  void copied(const tracing::CopyRecord& record) override {
+    tracing::CopyRecord copy = record;
     copy.caller = users_line(record.caller);
     if (print_.load(std::memory_order_relaxed))
       std::fprintf(stderr, "locus: copy %s to %s, %zu bytes, %s in %.1f µs, %s\n",
@@ -187,10 +187,10 @@ void read_environment() {
 
 }  // namespace
 
-void register_ledger() { trace::on_first_use(&read_environment); }
+void register_ledger() { tracing::on_first_use(&read_environment); }
 
 TransferLog::TransferLog() : records_(std::make_shared<Records>()) {
-  trace::listening();
+  tracing::listening();
   ledger().open(records_);
 }
 TransferLog::~TransferLog() { ledger().close(records_); }

@@ -259,7 +259,7 @@ bool waits_for_this_thread(std::thread::id thread) {
 void on_threads(const std::vector<Context>& contexts, const std::function<void(int)>& f,
                 const std::function<void(int)>& behind) {
   if (contexts.size() > 1 && !works_for && !capture::active() && !reads::watched() &&
-      (trace::off() || !trace::listening()) && !in_stream_scope()) {
+      (tracing::off() || !tracing::listening()) && !in_stream_scope()) {
     std::vector<Worker*> taken{nullptr};
     std::vector<Worker::Lease> leases;
     for (const Context c : std::span(contexts).subspan(1)) {

@@ -112,8 +112,8 @@ void Copies::launch(std::span<const Pair> pairs) {
   if (s.id != 0) Timeline::of(s).before_launch();
   const auto n = static_cast<int>(pairs.size());
   const NoAttrs none;
-  trace::launch(d, kernel, {in.data(), out.data(), n, n, &none, sizeof none, s},
-                NamedCalls::name(op));
+  tracing::launch(d, kernel, {in.data(), out.data(), n, n, &none, sizeof none, s},
+                  NamedCalls::name(op));
   if (detail::sync_each()) [[unlikely]]
     d.synchronize(s);
   for (const Pair& p : pairs) {

@@ -22,11 +22,11 @@ constexpr int kInARow = 16;
 
 // Microseconds of `run` on s.
 double time_of(Device& d, StreamView s, const auto& run) {
-  const double start = trace::now();
-  trace::Bracket events(d, s);
+  const double start = tracing::now();
+  tracing::Bracket events(d, s);
   run();
   events.finish();
-  if (!events.timed()) return (trace::now() - start) * 1e6;
+  if (!events.timed()) return (tracing::now() - start) * 1e6;
   events.wait();
   return events.seconds() * 1e6;
 }
@@ -35,12 +35,12 @@ double time_of(Device& d, StreamView s, const auto& run) {
 using PeerCalls = std::vector<std::pair<ReplayCall*, CompiledCall*>>;
 double time_of(Replay& replay, const PeerCalls& calls) {
   const MutexLock lock(barrier_turns());
-  std::deque<trace::Bracket> events;
+  std::deque<tracing::Bracket> events;
   for (const auto& [call, shown] : calls) {
     Device& d = device(call->context);
     const StreamView s = current_stream(call->context, d);
     before_barrier(s);
-    trace::Bracket& around = events.emplace_back(d, s);
+    tracing::Bracket& around = events.emplace_back(d, s);
     FirstFailure failure;
     failure.run([&, &each = *call] { replay.run(each, s, false); });
     around.finish();
@@ -48,7 +48,7 @@ double time_of(Replay& replay, const PeerCalls& calls) {
     failure.rethrow();
   }
   double least = std::numeric_limits<double>::infinity();
-  for (const trace::Bracket& e : events) {
+  for (const tracing::Bracket& e : events) {
     e.wait();
     least = std::min(least, e.seconds() * 1e6);
   }

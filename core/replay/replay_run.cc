@@ -86,8 +86,8 @@ void Replay::run(ReplayCall& c, StreamView s, bool traced) {
   Device& d = device(c.context);
   if (!c.op) {
     if (!traced) return d.copy(c.dst, c.to, c.src, c.from, c.bytes, s);
-    const trace::Scope scope(TransferKind::copyto, c.caller);
-    return trace::copy(d, c.dst, c.to, c.src, c.from, c.bytes, s);
+    const tracing::Scope scope(TransferKind::copyto, c.caller);
+    return tracing::copy(d, c.dst, c.to, c.src, c.from, c.bytes, s);
   }
   const Running running(*this, c);
   View* const views = c.views.data();
@@ -95,9 +95,10 @@ void Replay::run(ReplayCall& c, StreamView s, bool traced) {
   const Call call{views,         views + c.n_in, c.n_in, n_out,
                   c.attrs.bytes, c.attrs.size,   s,      &c.attrs.owner};
   if (!traced) return d.launch(c.kernel, call, c.full_name());
-  if (c.bytes == 0) return trace::launch(d, c.kernel, call, c.full_name());
-  const trace::Scope scope(TransferKind::copyto, c.caller);
-  trace::host_copy(c.from, c.to, c.bytes, [&] { trace::launch(d, c.kernel, call, c.full_name()); });
+  if (c.bytes == 0) return tracing::launch(d, c.kernel, call, c.full_name());
+  const tracing::Scope scope(TransferKind::copyto, c.caller);
+  tracing::host_copy(c.from, c.to, c.bytes,
+                     [&] { tracing::launch(d, c.kernel, call, c.full_name()); });
 }
 
 void Replay::run_each(Segment& segment, StreamView s, Caller from) {
@@ -172,7 +173,7 @@ void Replay::enqueue(Segment& segment, Caller from) {
   FirstFailure failure;
   failure.run([&]() LOCUS_THREAD_SAFETY(no_thread_safety_analysis) {  // replay() has the lock
     if (!segment.crosses) send_numbers(segment.context, s);
-    const bool apart = !trace::off() && (trace::listening() & trace::kProfile);
+    const bool apart = !tracing::off() && (tracing::listening() & tracing::kProfile);
     if (segment.needs_peers) before_barrier(s);
     // With peers the calls do not run apart: the host could block on a full queue behind one.
     if (segment.graph && (!apart || segment.needs_peers))

@@ -11,9 +11,9 @@ namespace locus::cuda {
 
 void offer_nvtx() {
 #if __has_include(<nvtx3/nvToolsExt.h>)
-  static constexpr trace::RangeCalls kCalls{[](const char* name) { nvtxRangePushA(name); },
-                                            [] { nvtxRangePop(); }};
-  trace::set_range_calls(&kCalls);
+  static constexpr tracing::RangeCalls kCalls{[](const char* name) { nvtxRangePushA(name); },
+                                              [] { nvtxRangePop(); }};
+  tracing::set_range_calls(&kCalls);
 #endif
 }
 

@@ -139,13 +139,13 @@ void enqueue(const SharedCall& w, int me) {
   const capture::RecordedCall noted =
       capture::active() ? note(w, a, in, out) : capture::RecordedCall();
   const auto bytes = [&] { return bytes_read(w, me); };
-  trace::Reads reads(d, s, w.group.contexts(), bytes);
+  tracing::Reads reads(d, s, w.group.contexts(), bytes);
   if (noted.call) {
     noted.replay->run(*noted.call, s, true);
   } else {
     const Call call{in.data(), out.data(), n_in, n_out, &a, static_cast<int>(sizeof a),
                     s,         &w.owner};
-    trace::launch(d, w.kernel, call, w.op.name.c_str());
+    tracing::launch(d, w.kernel, call, w.op.name.c_str());
   }
   reads.done();
   mark(w, me, s);
@@ -278,7 +278,7 @@ bool by_library(const Group& g, Communicator& c, std::span<const Tensor> tensors
     return std::vector{2 * all / streams.size() * (streams.size() - 1)};
   };
   bool done = false;
-  std::deque<trace::Reads> reads;
+  std::deque<tracing::Reads> reads;
   // Work enqueued before an error is in flight.
   FirstFailure failure;
   failure.run([&] {
@@ -288,7 +288,7 @@ bool by_library(const Group& g, Communicator& c, std::span<const Tensor> tensors
                          bytes);
     }
     done = c.all_reduce(in, to, op, streams);
-    for (trace::Reads& r : reads)
+    for (tracing::Reads& r : reads)
       if (done) r.done();
   });
   for (const StreamView& s : streams) after_barrier(s);
@@ -307,7 +307,7 @@ bool all_reduce_on_devices(const Group& g, std::span<const Tensor> tensors,
                            Caller from) {
   Communicator* const c = communicator(g);
   if (!c) return false;
-  const trace::Scope scope(TransferKind::copyto, from);
+  const tracing::Scope scope(TransferKind::copyto, from);
   if (by_peers(g, *c, tensors, out, options)) return true;
   if (!by_library(g, *c, tensors, out, options.op)) return false;
   if (options.behind) on_threads(g.contexts(), options.behind);
@@ -343,7 +343,7 @@ bool exchange_on_devices(const Group& g, std::span<const Piece> pieces, ReduceOp
     w.attrs.results = std::max(w.attrs.results, results);
     w.attrs.chunks = std::max(w.attrs.chunks, chunks);
   }
-  const trace::Scope scope(TransferKind::copyto, from);
+  const tracing::Scope scope(TransferKind::copyto, from);
   return run(w, *c, 0);
 }
 

@@ -45,10 +45,10 @@ const raw::Module* module_of(std::string source, const RawOptions& options) {
 // Copies between two blocks of c, after and before all other work there.
 void copy_alone(Context c, void* to, const void* from, size_t bytes) {
   Device& d = device(c);
-  const trace::Wait wait(c);
+  const tracing::Wait wait(c);
   d.synchronize({c, 0, nullptr});
   const StreamView s = d.stream(Lane::compute);
-  trace::copy(d, to, c, from, c, bytes, s);
+  tracing::copy(d, to, c, from, c, bytes, s);
   d.synchronize(s);
 }
 
@@ -123,7 +123,7 @@ void RawModule::set_global(Context c, const std::string& name, const Tensor& val
                            Caller from) const try {
   constexpr const char* kWho = "set_global";
   const UserLine user_line(from);
-  const trace::Scope scope(TransferKind::wait_all, from);
+  const tracing::Scope scope(TransferKind::wait_all, from);
   detail::expect_tensor(kWho, values, "values");
   const KernelProgram::Global global = module_->global(c, kWho, name);
   capture::check_wait(c, kWho, from);
@@ -142,7 +142,7 @@ Tensor RawModule::get_global(Context c, const std::string& name, DType dtype, co
                              Caller from) const try {
   constexpr const char* kWho = "get_global";
   const UserLine user_line(from);
-  const trace::Scope scope(TransferKind::wait_all, from);
+  const tracing::Scope scope(TransferKind::wait_all, from);
   expect_dtype(dtype);
   const KernelProgram::Global global = module_->global(c, kWho, name);
   capture::check_wait(c, kWho, from);

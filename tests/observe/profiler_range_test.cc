@@ -19,16 +19,16 @@ using nlohmann::json;
 
 // Replaces NVTX: notes names, and ")" for the end of a range.
 std::string noted;
-constexpr trace::RangeCalls kNotes{[](const char* name) { noted += std::string(name) + "("; },
-                                   [] { noted += ")"; }};
+constexpr tracing::RangeCalls kNotes{[](const char* name) { noted += std::string(name) + "("; },
+                                     [] { noted += ")"; }};
 
 class ProfilerRange : public testing::Test {
  protected:
   ProfilerRange() { noted.clear(); }
-  ~ProfilerRange() override { trace::set_range_calls(before_); }
+  ~ProfilerRange() override { tracing::set_range_calls(before_); }
 
  private:
-  const trace::RangeCalls* const before_ = trace::range_calls();
+  const tracing::RangeCalls* const before_ = tracing::range_calls();
 };
 
 json bar(const json& events, const std::string& name) {
@@ -81,7 +81,7 @@ TEST_F(ProfilerRange, IsNotInTheTraceUnlessWhollyRecorded) {
 }
 
 TEST_F(ProfilerRange, CallsNvtx) {
-  trace::set_range_calls(&kNotes);
+  tracing::set_range_calls(&kNotes);
   {
     const profiler::Range outer("epoch");
     const profiler::Range inner("step");
@@ -98,7 +98,7 @@ TEST_F(ProfilerRangeDeathTest, OfEveryOpIfAsked) {
   setenv("LOCUS_NVTX", "1", 1);
   EXPECT_EXIT(
       {
-        trace::set_range_calls(&kNotes);
+        tracing::set_range_calls(&kNotes);
         const Tensor x = ones({2}, test::contexts().back());
         {
           const profiler::Range range("mine");
@@ -111,7 +111,7 @@ TEST_F(ProfilerRangeDeathTest, OfEveryOpIfAsked) {
       testing::ExitedWithCode(0), "mine.add..multiply...$");
   EXPECT_EXIT(
       {
-        trace::set_range_calls(nullptr);
+        tracing::set_range_calls(nullptr);
         try {
           ones({2});
         } catch (const Error& e) {

@@ -53,7 +53,7 @@ void late_sums(const Call& call) {
 }
 
 // Launches of gpu(1) fail while `fails`.
-struct Failing final : trace::Listener {
+struct Failing final : tracing::Listener {
   bool fails = false;
   void launch(Device& d, Kernel kernel, const Call& call, const char* name) override {
     if (kernel == &late_sums) {
@@ -80,10 +80,10 @@ class Peers : public testing::Test {
     listener.fails = false;
     made = awaited = 0;
     alone = second_fails = false;
-    trace::start(trace::kProfile, listener);
+    tracing::start(tracing::kProfile, listener);
   }
   void TearDown() override {
-    trace::stop(trace::kProfile);
+    tracing::stop(tracing::kProfile);
     set_kernel("all_reduce_peers", DeviceType::cpu, f32, before);
     set_communicators(DeviceType::gpu, nullptr);
     if (num_gpus() > 0) wait_all();

@@ -157,10 +157,10 @@ TEST(CompiledErrors, AReplayThatFailsHasDrawnItsNumbersAndWrittenAPart) {
 }
 
 // Fails the launch of one op.
-class Refusing final : public trace::Listener {
+class Refusing final : public tracing::Listener {
  public:
-  explicit Refusing(const char* op) : op_(op) { trace::start(trace::kProfile, *this); }
-  ~Refusing() override { trace::stop(trace::kProfile); }
+  explicit Refusing(const char* op) : op_(op) { tracing::start(tracing::kProfile, *this); }
+  ~Refusing() override { tracing::stop(tracing::kProfile); }
   void launch(Device& d, Kernel kernel, const Call& call, const char* name) override {
     if (std::string_view(name) == op_) throw DeviceError(text_of(name, ": no launch"));
     d.launch(kernel, call, name);
