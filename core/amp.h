@@ -19,8 +19,8 @@
 namespace locus::amp {
 
 // While a Scope lives, ops on its thread cast their operands:
-//   - dot, matmul, dense, convolution and deconvolution round f32 operands to `dtype`, and return
-//     results of `dtype`.
+//   - dot, matmul, einsum, dense, convolution and deconvolution round f32 operands to `dtype`, and
+//     return results of `dtype`.
 //   - softmax, log_softmax and softmax_cross_entropy, sum, prod, mean, var, std, norm and logsumexp
 //     (without out), and nn's losses widen 16-bit operands to f32. Their results are too large or
 //     too close for 16 bits.

@@ -60,6 +60,7 @@
 #include <locus/ops/copy.h>
 #include <locus/ops/create.h>
 #include <locus/ops/dense.h>
+#include <locus/ops/einsum.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/fuse.h>
 #include <locus/ops/gather.h>
@@ -73,6 +74,7 @@
 #include <locus/ops/order.h>
 #include <locus/ops/parallel_for.h>
 #include <locus/ops/pooling.h>
+#include <locus/ops/products.h>
 #include <locus/ops/random.h>
 #include <locus/ops/raw_kernels.h>
 #include <locus/ops/rearrange.h>

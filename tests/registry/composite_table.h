@@ -25,6 +25,7 @@
 #include <locus/ops/unary.h>
 #include <locus/ops/view.h>
 #include "tests/registry/composite_gather.h"
+#include "tests/registry/composite_products.h"
 #include "tests/registry/composite_rearrange.h"
 #include "tests/registry/composite_search.h"
 #include "tests/registry/composite_statistics.h"
@@ -353,6 +354,7 @@ inline const std::vector<Composite>& composites() {
   static const std::vector<Composite> all = [] {
     std::vector<Composite> list = listed_composites();
     for (Composite& f : gather_composites()) list.push_back(std::move(f));
+    for (Composite& f : products_composites()) list.push_back(std::move(f));
     for (Composite& f : rearrange_composites()) list.push_back(std::move(f));
     for (Composite& f : search_composites()) list.push_back(std::move(f));
     for (Composite& f : statistics_composites()) list.push_back(std::move(f));

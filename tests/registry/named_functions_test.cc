@@ -85,7 +85,8 @@ class Named : public testing::TestWithParam<NamedCall> {
     const std::string& name = GetParam().name;
     if (!GetParam().call)
       FAIL() << "no test calls " << name << " by name: add a call to a table of tests/registry/: "
-             << "named_math.h (elementwise ops with attributes, reductions, scans, products), "
+             << "named_math.h (elementwise ops with attributes, reductions, scans), "
+             << "named_products.h (products), "
              << "named_numpy.h (order, gather, search, rearrange, statistics, random), "
              << "named_shapes.h (views, indices, joins) or named_layers.h (layers, optimizers)";
   }

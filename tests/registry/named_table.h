@@ -6,14 +6,16 @@
 #include "tests/registry/named_layers.h"
 #include "tests/registry/named_math.h"
 #include "tests/registry/named_numpy.h"
+#include "tests/registry/named_products.h"
 #include "tests/registry/named_shapes.h"
 
 namespace locus::test {
 
 inline NamedCalls named_calls() {
   NamedCalls all;
-  for (const NamedCalls& table : {named_math(), named_layers(), named_shapes(), named_order(),
-                                  named_rearrange(), named_statistics(), named_random()})
+  for (const NamedCalls& table :
+       {named_math(), named_layers(), named_shapes(), named_order(), named_products(),
+        named_rearrange(), named_statistics(), named_random()})
     all.insert(all.end(), table.begin(), table.end());
   return all;
 }

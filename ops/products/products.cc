@@ -1,0 +1,240 @@
+#include <locus/ops/products.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <locus/core/base/at_line.h>
+#include <locus/core/observe/memory_events.h>
+#include <locus/ops/call_check.h>
+#include <locus/ops/copy.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
+#include <locus/ops/elementwise/call.h>
+#include <locus/ops/join.h>
+#include <locus/ops/products/contract.h>
+#include <locus/ops/reduce.h>
+#include <locus/ops/view.h>
+
+namespace locus {
+
+using detail::Labels, detail::Term, detail::promoted, detail::expect_tensor;
+
+namespace {
+
+std::string both(const Tensor& a, const Tensor& b) {
+  return text_of("a ", describe(a), ", b ", describe(b));
+}
+
+// Sums over the pairs of axes.
+Tensor over_pairs(const char* op, const Tensor& a, const Tensor& b, const std::vector<int>& of_a,
+                  const std::vector<int>& of_b) {
+  Labels labels_a, labels_b, kept;
+  for (int i = 0; i < a.ndim(); ++i) labels_a.push_back(i);
+  for (int i = 0; i < b.ndim(); ++i) labels_b.push_back(kMaxRank + i);
+  for (size_t i = 0; i < of_a.size(); ++i) {
+    const int64_t n = a.shape()[of_a[i]], other = b.shape()[of_b[i]];
+    if (n != other)
+      throw ShapeError(op, ": ", both(a, b), ": axis ", of_a[i], " of a has length ", n,
+                       ", and axis ", of_b[i], " of b has length ", other,
+                       "; expected equal lengths");
+    labels_b[static_cast<size_t>(of_b[i])] = of_a[i];
+  }
+  for (int label : labels_a)
+    if (!detail::has(labels_b, label)) kept.push_back(label);
+  for (int label : labels_b)
+    if (!detail::has(labels_a, label)) kept.push_back(label);
+  if (kept.size() > static_cast<size_t>(kMaxRank))
+    throw ShapeError(op, ": ", both(a, b), ": the result has ", kept.size(),
+                     " axes; expected at most ", kMaxRank);
+  const auto [x, y] = promoted(op, a, b);
+  return detail::contract({x, labels_a}, {y, labels_b}, kept).x;
+}
+
+void check_operands(const char* op, const Tensor& a, const Tensor& b) {
+  expect_tensor(op, a, "a");
+  expect_tensor(op, b, "b");
+  detail::expect_together(op, "a", a, "b", b);
+}
+
+std::vector<int> axes_in(const Tensor& x, std::span<const int> axes, const char* name,
+                         const char* op) {
+  std::vector<int> found;
+  for (int axis : axes) {
+    found.push_back(detail::axis_of(x, axis, op));
+    if (std::ranges::count(found, found.back()) > 1)
+      throw ShapeError(op, ": ", name, " has axis ", axis, " of ", describe(x),
+                       " twice; expected different axes");
+  }
+  return found;
+}
+
+Tensor flat(const Tensor& x) { return detail::reshape_exact(x, Shape{x.size()}); }
+
+// x with leading axes of length 1, so that it has `rank` axes.
+Tensor lifted(const Tensor& x, int rank) {
+  std::vector<int64_t> lengths(static_cast<size_t>(rank - x.ndim()), 1);
+  for (int64_t n : x.shape()) lengths.push_back(n);
+  return detail::reshape_exact(x, Shape(lengths));
+}
+
+// The components of the vectors along an axis, without that axis.
+Tensors components(const char* name, const Tensor& x, int64_t axis) {
+  const int at = detail::axis_of(x, axis, "cross");
+  if (x.shape()[at] != 3)
+    throw ShapeError("cross: ", name, " ", describe(x), ": vectors along axis ", at,
+                     " have length ", x.shape()[at], "; expected vectors of 3");
+  return split(x, 3, {.axis = at, .squeeze_axis = true});
+}
+
+void expect_square(const Tensor& x) {
+  const Shape s = x.shape();
+  if (s.rank() < 2 || s[-1] != s[-2])
+    throw ShapeError("matrix_power: ", describe(x),
+                     ": expected square matrices in the last two axes");
+}
+
+}  // namespace
+
+Tensor tensordot(const Tensor& a, const Tensor& b, int64_t axes, Caller from) try {
+  const UserLine user_line(from);
+  check_operands("tensordot", a, b);
+  if (axes < 0) throw ValueError("tensordot: axes ", axes, "; expected 0 or more");
+  if (axes > a.ndim() || axes > b.ndim())
+    throw ShapeError("tensordot: ", both(a, b), ": axes ", axes,
+                     "; expected at most as many as the axes of a and of b");
+  std::vector<int> of_a, of_b;
+  for (int i = 0; i < axes; ++i) {
+    of_a.push_back(a.ndim() - static_cast<int>(axes) + i);
+    of_b.push_back(i);
+  }
+  return over_pairs("tensordot", a, b, of_a, of_b);
+} catch (const Error&) {
+  rethrow_at(from);
+}
+
+Tensor tensordot(const Tensor& a, const Tensor& b, std::span<const int> axes_a,
+                 std::span<const int> axes_b, Caller from) try {
+  const UserLine user_line(from);
+  check_operands("tensordot", a, b);
+  if (axes_a.size() != axes_b.size())
+    throw ShapeError("tensordot: axes_a has ", axes_a.size(), " axes and axes_b ", axes_b.size(),
+                     "; expected pairs");
+  return over_pairs("tensordot", a, b, axes_in(a, axes_a, "axes_a", "tensordot"),
+                    axes_in(b, axes_b, "axes_b", "tensordot"));
+} catch (const Error&) {
+  rethrow_at(from);
+}
+Tensor tensordot(const Tensor& a, const Tensor& b, std::initializer_list<int> axes_a,
+                 std::initializer_list<int> axes_b, Caller from) {
+  return tensordot(a, b, std::span(axes_a.begin(), axes_a.size()),
+                   std::span(axes_b.begin(), axes_b.size()), from);
+}
+
+Tensor inner(const Tensor& a, const Tensor& b, Caller from) try {
+  const UserLine user_line(from);
+  check_operands("inner", a, b);
+  if (a.ndim() == 0 || b.ndim() == 0) return over_pairs("inner", a, b, {}, {});
+  return over_pairs("inner", a, b, {a.ndim() - 1}, {b.ndim() - 1});
+} catch (const Error&) {
+  rethrow_at(from);
+}
+
+Tensor vdot(const Tensor& a, const Tensor& b, Caller from) try {
+  const UserLine user_line(from);
+  check_operands("vdot", a, b);
+  if (a.size() != b.size())
+    throw ShapeError("vdot: ", both(a, b), ": expected operands of one size");
+  if (a.shape() != b.shape()) return over_pairs("vdot", flat(a), flat(b), {0}, {0});
+  std::vector<int> all;
+  for (int i = 0; i < a.ndim(); ++i) all.push_back(i);
+  return over_pairs("vdot", a, b, all, all);
+} catch (const Error&) {
+  rethrow_at(from);
+}
+
+Tensor outer(const Tensor& a, const Tensor& b, Caller from) try {
+  const UserLine user_line(from);
+  check_operands("outer", a, b);
+  return over_pairs("outer", flat(a), flat(b), {}, {});
+} catch (const Error&) {
+  rethrow_at(from);
+}
+
+Tensor kron(const Tensor& a, const Tensor& b, Caller from) try {
+  const UserLine user_line(from);
+  const auto [p, q] = promoted("kron", a, b);
+  const int rank = std::max(a.ndim(), b.ndim());
+  const Tensor x = lifted(p, rank), y = lifted(q, rank);
+  // Axis i of the result is an axis of x, then one of y. Most axes of length 1 are left out.
+  std::vector<int64_t> of_x, of_y, result;
+  for (int i = 0; i < rank; ++i) {
+    const int64_t n = x.shape()[i], m = y.shape()[i];
+    result.push_back(make_meta(x.dtype(), Shape{n, m}).size());
+    if (m != 1 || n == 1) of_x.push_back(1), of_y.push_back(m);
+    if (n != 1) of_x.insert(m != 1 ? of_x.end() - 1 : of_x.end(), n);
+    if (n != 1) of_y.insert(m != 1 ? of_y.end() - 1 : of_y.end(), 1);
+  }
+  if (of_x.size() <= static_cast<size_t>(kMaxRank))
+    return detail::reshape_exact(
+        detail::reshape_exact(x, Shape(of_x)) * detail::reshape_exact(y, Shape(of_y)),
+        Shape(result));
+  Tensor left = x;
+  for (int i = 0; i < rank; ++i) left = repeat(left, y.shape()[i], i);
+  return left * tile(y, x.shape());
+} catch (const Error&) {
+  rethrow_at(from);
+}
+
+Tensor cross(const Tensor& a, const Tensor& b, const CrossOptions& o, Caller from) try {
+  const UserLine user_line(from);
+  const auto [p, q] = promoted("cross", a, b);
+  if (p.dtype() == bool_)
+    throw DTypeError("cross: ", both(a, b),
+                     ": bool has no differences; expected numbers; cast one: a.astype(i8)");
+  const Tensors x = components("a", p, o.axis.value_or(o.axisa)),
+                y = components("b", q, o.axis.value_or(o.axisb));
+  const int rank = detail::broadcast_all("cross", "the other axes of a and b", {x[0], y[0]}).rank();
+  const int64_t axis = o.axis.value_or(o.axisc);
+  if (axis < -rank - 1 || axis > rank)
+    throw ShapeError("cross: ", both(a, b), ": axisc ", axis, "; expected ", -rank - 1, " to ",
+                     rank);
+  const auto component = [&](size_t i, size_t j) { return x[i] * y[j] - x[j] * y[i]; };
+  return stack({component(1, 2), component(2, 0), component(0, 1)},
+               {.axis = static_cast<int>(axis)});
+} catch (const Error&) {
+  rethrow_at(from);
+}
+
+Tensor trace(const Tensor& x, int64_t offset, int64_t axis1, int64_t axis2, Caller from) try {
+  const UserLine user_line(from);
+  expect_tensor("trace", x);
+  const Tensor of =
+      detail::called_as("trace", "diagonal", [&] { return diagonal(x, offset, axis1, axis2); });
+  return sum(of, {.axis = -1});
+} catch (const Error&) {
+  rethrow_at(from);
+}
+
+Tensor matrix_power(const Tensor& x, int64_t n, Caller from) try {
+  const UserLine user_line(from);
+  expect_tensor("matrix_power", x);
+  expect_square(x);
+  if (n < 0)
+    throw ValueError("matrix_power: n ", n, " of ", describe(x),
+                     "; expected 0 or more; pass the inverse matrices and n ", -n);
+  if (n == 0)
+    return copy(broadcast_to(eye(x.shape()[-1], 0, 0, {x.context(), x.dtype()}), x.shape()));
+  Tensor power = x, result;
+  for (;; n /= 2) {
+    if (n % 2 != 0) result = result.defined() ? detail::matrix_product(result, power) : power;
+    if (n < 2) break;
+    power = detail::matrix_product(power, power);
+  }
+  return result.is(x) ? copy(x) : result;
+} catch (const Error&) {
+  rethrow_at(from);
+}
+
+}  // namespace locus

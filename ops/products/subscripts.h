@@ -1,0 +1,60 @@
+// The subscripts of einsum, parsed and compared with the operands. Internal to ops/products.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <locus/ops/products/contract.h>
+
+namespace locus::detail {
+
+class Subscripts {
+ public:
+  // Throws ValueError or ShapeError, as ops/einsum.h says.
+  Subscripts(std::string_view text, const Tensors& operands);
+
+  // A letter's label is its code. Labels from kEllipsis on are the axes of ellipses, from the
+  // right.
+  static constexpr int kEllipsis = 128;
+
+  const std::vector<Labels>& operands() const { return operands_; }  // a label for each axis
+  const Labels& result() const { return result_; }
+  int64_t length(int label) const { return axes_.at(label).length; }
+
+ private:
+  struct Symbol {
+    int label;  // a letter, or kEllipsis for an ellipsis
+    size_t position;
+  };
+  struct Part {
+    size_t position;
+    std::vector<Symbol> symbols;
+  };
+  // The length of a label, and the axis that has it.
+  struct Axis {
+    int64_t length;
+    size_t operand, position;
+  };
+
+  std::string at(size_t position) const;
+  std::string of_operand(size_t i) const;
+  Symbol symbol(size_t& i, const Part& part) const;
+  void parse();
+  void bind(size_t operand);
+  void note(int label, size_t operand, size_t position, int64_t length);
+  void fix_result();
+
+  std::string_view text_;
+  const Tensors& tensors_;
+  std::vector<Part> parts_;
+  std::optional<Part> output_;
+  std::map<int, Axis> axes_;
+  int ellipsis_ = 0;  // the most axes that an ellipsis stands for
+  std::vector<Labels> operands_;
+  Labels result_;
+};
+
+}  // namespace locus::detail
