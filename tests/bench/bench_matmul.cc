@@ -1,9 +1,11 @@
 // Products of the MLP 784-256-128-10 at several batch sizes, by dot() and dense(), and one large
 // product. Time per product in sequence; GFLOP/s counts 2*m*n*k. kOwnLimit in
-// ops/matmul/matmul_tiling.h is the size from which a GPU uses cuBLAS.
+// ops/matmul/matmul_tiling.h is the size from which a GPU uses cuBLAS. Ten contractions by einsum,
+// beside torch_einsum of peers.py.
 #include <locus/core/op.h>
 #include <locus/ops/create.h>
 #include <locus/ops/dense.h>
+#include <locus/ops/einsum.h>
 #include <locus/ops/matmul.h>
 #include <locus/ops/view.h>
 
@@ -62,6 +64,26 @@ void add_square(Context c, DType d, int64_t n) {
             });
 }
 
+void add_einsum(Context c, int64_t n) {
+  const auto add = [c](const char* subscripts, std::vector<Shape> shapes) {
+    add_timed("einsum/" + to_string(c) + "/" + subscripts, [=](benchmark::State& s) {
+      Tensors x;
+      for (const Shape& shape : shapes) x.push_back(sample_values(c, f32, shape, -1, 1));
+      per_call(s, [&] { einsum(subscripts, x); });
+    });
+  };
+  add("bqhd,bkhd->bhqk", {{8, n, 8, 64}, {8, n, 8, 64}});
+  add("bhqk,bkhd->bqhd", {{8, 8, n, n}, {8, n, 8, 64}});
+  add("bi,oij,bj->bo", {{n, 128}, {64, 128, 128}, {n, 128}});
+  add("bi,bj->bij", {{n, 256}, {n, 256}});
+  add("bij,bj->bi", {{n, 256, 256}, {n, 256}});
+  add("ijk,ikl->ijl", {{64, n, 64}, {64, 64, n}});
+  add("ij,jk,kl->il", {{2 * n, 2 * n}, {2 * n, 2 * n}, {2 * n, 64}});
+  add("i,i", {{8192 * n}, {8192 * n}});
+  add("bii->bi", {{n, 64, 64}});
+  add("ii", {{8 * n, 8 * n}});
+}
+
 }  // namespace
 
 void add_matmul() {
@@ -72,6 +94,7 @@ void add_matmul() {
       add_layer(c, rows, 128, 10);
     }
     for (int64_t n : {64, 100, 256, 512, 1024}) add_square(c, f32, n);
+    add_einsum(c, c.type == DeviceType::gpu && real_gpu() ? 512 : 128);
     if (c.type != DeviceType::gpu || !real_gpu()) continue;
     for (DType d : {f32, f64, bf16}) add_square(c, d, 4096);
   }

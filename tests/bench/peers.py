@@ -119,6 +119,30 @@ def torch_networks():
     yield f"{name} cuda: ResNet-18 256, autocast bf16", per_call(step, wait, calls=20), "µs"
 
 
+def torch_einsum():
+    """The contractions of bench_matmul.cc, in exact f32; on the CPU with two threads."""
+    import torch
+    torch.set_num_threads(2)
+    for device, n in (("cpu", 128), ("cuda", 512)):
+        if device == "cuda" and not torch.cuda.is_available():
+            continue
+        wait = torch.cuda.synchronize if device == "cuda" else (lambda: None)
+        for subscripts, *shapes in (
+                ("bqhd,bkhd->bhqk", (8, n, 8, 64), (8, n, 8, 64)),
+                ("bhqk,bkhd->bqhd", (8, 8, n, n), (8, n, 8, 64)),
+                ("bi,oij,bj->bo", (n, 128), (64, 128, 128), (n, 128)),
+                ("bi,bj->bij", (n, 256), (n, 256)),
+                ("bij,bj->bi", (n, 256, 256), (n, 256)),
+                ("ijk,ikl->ijl", (64, n, 64), (64, 64, n)),
+                ("ij,jk,kl->il", (2 * n, 2 * n), (2 * n, 2 * n), (2 * n, 64)),
+                ("i,i", (8192 * n,), (8192 * n,)),
+                ("bii->bi", (n, 64, 64)),
+                ("ii", (8 * n, 8 * n))):
+            x = [torch.rand(shape, device=device) for shape in shapes]
+            yield f"PyTorch {torch.__version__} {device}: einsum {subscripts}", per_call(
+                lambda: torch.einsum(subscripts, *x), wait, calls=20), "µs"
+
+
 def torch_adam():
     """Over ResNet-18's parameters, 28 bytes each, beside one copy in which as many move."""
     import torch
@@ -334,8 +358,9 @@ def cupy_numpy():
 
 
 if __name__ == "__main__":
-    for rows in (torch_rows, cupy_rows, torch_copies, torch_kernels, cupy_kernels, torch_random,
-                 cupy_random, torch_numpy, cupy_numpy, torch_networks, torch_adam, mxnet_networks):
+    for rows in (torch_rows, cupy_rows, torch_copies, torch_einsum, torch_kernels, cupy_kernels,
+                 torch_random, cupy_random, torch_numpy, cupy_numpy, torch_networks, torch_adam,
+                 mxnet_networks):
         if sys.argv[1:] and not any(word in rows.__name__ for word in sys.argv[1:]):
             continue
         try:
