@@ -14,6 +14,7 @@
 #include <locus/ops/elementwise/call.h>
 #include <locus/ops/join.h>
 #include <locus/ops/products/contract.h>
+#include <locus/ops/rearrange.h>
 #include <locus/ops/reduce.h>
 #include <locus/ops/view.h>
 
@@ -79,13 +80,13 @@ Tensor lifted(const Tensor& x, int rank) {
   return detail::reshape_exact(x, Shape(lengths));
 }
 
-// The components of the vectors along an axis, without that axis.
-Tensors components(const char* name, const Tensor& x, int64_t axis) {
+// x with its vectors along the last axis.
+Tensor vectors(const char* name, const Tensor& x, int64_t axis) {
   const int at = detail::axis_of(x, axis, "cross");
   if (x.shape()[at] != 3)
     throw ShapeError("cross: ", name, " ", describe(x), ": vectors along axis ", at,
                      " have length ", x.shape()[at], "; expected vectors of 3");
-  return split(x, 3, {.axis = at, .squeeze_axis = true});
+  return moveaxis(x, at, -1);
 }
 
 void expect_square(const Tensor& x) {
@@ -193,16 +194,16 @@ Tensor cross(const Tensor& a, const Tensor& b, const CrossOptions& o, Caller fro
   if (p.dtype() == bool_)
     throw DTypeError("cross: ", both(a, b),
                      ": bool has no differences; expected numbers; cast one: a.astype(i8)");
-  const Tensors x = components("a", p, o.axis.value_or(o.axisa)),
-                y = components("b", q, o.axis.value_or(o.axisb));
-  const int rank = detail::broadcast_all("cross", "the other axes of a and b", {x[0], y[0]}).rank();
+  const Tensor x = vectors("a", p, o.axis.value_or(o.axisa)),
+               y = vectors("b", q, o.axis.value_or(o.axisb));
+  const int rank = detail::broadcast_all("cross", "vectors", {x, y}).rank();
   const int64_t axis = o.axis.value_or(o.axisc);
-  if (axis < -rank - 1 || axis > rank)
-    throw ShapeError("cross: ", both(a, b), ": axisc ", axis, "; expected ", -rank - 1, " to ",
-                     rank);
-  const auto component = [&](size_t i, size_t j) { return x[i] * y[j] - x[j] * y[i]; };
-  return stack({component(1, 2), component(2, 0), component(0, 1)},
-               {.axis = static_cast<int>(axis)});
+  if (axis < -rank || axis >= rank)
+    throw ShapeError("cross: ", both(a, b), ": axisc ", axis, "; expected ", -rank, " to ",
+                     rank - 1);
+  // Component i is x[i + 1] y[i + 2] - x[i + 2] y[i + 1], with indices modulo 3.
+  const auto next = [](const Tensor& v) { return roll(v, -1, -1); };
+  return moveaxis(next(x * next(y) - next(x) * y), -1, axis);
 } catch (const Error&) {
   rethrow_at(from);
 }

@@ -53,7 +53,7 @@ void register_products_names() {
                               .axisc = a["axisc"],
                               .axis = a["axis"].optional<int64_t>()});
               })
-      .made_of({"multiply", "subtract", "stack", "slice", "reshape"});
+      .made_of({"multiply", "subtract", "roll", "transpose"});
   ops::define("trace(data, offset: int = 0, axis1: int = 0, axis2: int = 1)",
               [](const ops::Arguments& a) {
                 return trace(a.tensor(0), a["offset"], a["axis1"], a["axis2"]);
