@@ -152,7 +152,8 @@ Tensor einsum(std::string_view text, const Tensors& operands, Caller from) try {
       throw ShapeError("einsum: subscripts \"", text, "\": the product of any two operands has ",
                        "more than ", kMaxRank, " axes; expected fewer letters; multiply some ",
                        "operands first");
-  return detail::arranged(all.terms()[0], subscripts.result());
+  const Tensor y = detail::arranged(all.terms()[0], subscripts.result());
+  return y.is(operands[0]) ? detail::reshape_exact(y, y.shape()) : y;  // a tensor of its own
 } catch (const Error&) {
   rethrow_at(from);
 }

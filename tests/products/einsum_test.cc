@@ -30,6 +30,8 @@ TEST(Einsum, OfOneOperandSumsPermutesAndTakesDiagonals) {
     expect_equal(einsum("abc->", {y}), sum(y));
     expect_equal(einsum("", {sum(y)}), sum(y));
     EXPECT_TRUE(einsum("ij->ji", {x}).shares_memory_with(x));
+    EXPECT_TRUE(einsum("ij", {x}).shares_memory_with(x));
+    EXPECT_FALSE(einsum("ij", {x}).is(x));
     EXPECT_FALSE(einsum("ij->i", {x}).shares_memory_with(x));
     const Tensor column = numbers({3, 1}, c);
     EXPECT_FALSE(einsum("ij->i", {column}).shares_memory_with(column));
