@@ -74,4 +74,83 @@ void blas_product(const Call& call, DType in, int64_t m, int64_t n, int64_t k, M
         a.batch, beta, c, result, n, m * n, count, compute, CUBLAS_GEMM_DEFAULT));
 }
 
+namespace {
+
+// Calls f(handle) on the call's stream, without a workspace.
+void with_blas(const Call& call, const auto& f) {
+  Blas& blas = *static_cast<Blas*>(library(call.stream, Library::blas));
+  const MutexLock lock(blas.mutex);
+  const OutsideCapture allowed;
+  LOCUS_CUDA(cublasSetStream(blas.handle, static_cast<cudaStream_t>(call.stream.native)));
+  f(blas.handle);
+}
+
+}  // namespace
+
+void blas_solve_triangular(const Call& call, const TriangularProduct& p, const void* a, void* b) {
+  with_blas(call, [&](cublasHandle_t handle) {
+    const cublasFillMode_t half = p.upper ? CUBLAS_FILL_MODE_UPPER : CUBLAS_FILL_MODE_LOWER;
+    const cublasOperation_t op = p.transpose ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const cublasDiagType_t unit = p.unit_diagonal ? CUBLAS_DIAG_UNIT : CUBLAS_DIAG_NON_UNIT;
+    const double one64 = 1;
+    const float one = 1;
+    if (p.dtype == f64)
+      LOCUS_CUDA(cublasDtrsm_64(handle, CUBLAS_SIDE_RIGHT, half, op, unit, p.m, p.n, &one64,
+                                static_cast<const double*>(a), p.n, static_cast<double*>(b), p.m));
+    else
+      LOCUS_CUDA(cublasStrsm_64(handle, CUBLAS_SIDE_RIGHT, half, op, unit, p.m, p.n, &one,
+                                static_cast<const float*>(a), p.n, static_cast<float*>(b), p.m));
+  });
+}
+
+void blas_solve_triangular_each(const Call& call, const TriangularProduct& p, void** a, void** b,
+                                int64_t count) {
+  with_blas(call, [&](cublasHandle_t handle) {
+    const cublasFillMode_t half = p.upper ? CUBLAS_FILL_MODE_UPPER : CUBLAS_FILL_MODE_LOWER;
+    const cublasOperation_t op = p.transpose ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const cublasDiagType_t unit = p.unit_diagonal ? CUBLAS_DIAG_UNIT : CUBLAS_DIAG_NON_UNIT;
+    const double one64 = 1;
+    const float one = 1;
+    if (p.dtype == f64)
+      LOCUS_CUDA(cublasDtrsmBatched_64(handle, CUBLAS_SIDE_RIGHT, half, op, unit, p.m, p.n, &one64,
+                                       const_cast<const double**>(reinterpret_cast<double**>(a)),
+                                       p.n, reinterpret_cast<double**>(b), p.m, count));
+    else
+      LOCUS_CUDA(cublasStrsmBatched_64(handle, CUBLAS_SIDE_RIGHT, half, op, unit, p.m, p.n, &one,
+                                       const_cast<const float**>(reinterpret_cast<float**>(a)), p.n,
+                                       reinterpret_cast<float**>(b), p.m, count));
+  });
+}
+
+void blas_lu_each(const Call& call, DType d, int64_t n, void** a, int64_t count, int* pivots,
+                  int* info) {
+  with_blas(call, [&](cublasHandle_t handle) {
+    const int size = static_cast<int>(n), many = static_cast<int>(count);
+    if (d == f64)
+      LOCUS_CUDA(cublasDgetrfBatched(handle, size, reinterpret_cast<double**>(a), size, pivots,
+                                     info, many));
+    else
+      LOCUS_CUDA(cublasSgetrfBatched(handle, size, reinterpret_cast<float**>(a), size, pivots, info,
+                                     many));
+  });
+}
+
+void blas_lu_solve_each(const Call& call, DType d, bool transpose, int64_t n, int64_t columns,
+                        void** lu, const int* pivots, void** b, int64_t count) {
+  with_blas(call, [&](cublasHandle_t handle) {
+    const int size = static_cast<int>(n), many = static_cast<int>(count);
+    const int right = static_cast<int>(columns);
+    const cublasOperation_t op = transpose ? CUBLAS_OP_T : CUBLAS_OP_N;
+    int on_host = 0;  // whether an argument is wrong
+    if (d == f64)
+      LOCUS_CUDA(cublasDgetrsBatched(
+          handle, op, size, right, const_cast<const double**>(reinterpret_cast<double**>(lu)), size,
+          pivots, reinterpret_cast<double**>(b), size, &on_host, many));
+    else
+      LOCUS_CUDA(cublasSgetrsBatched(handle, op, size, right,
+                                     const_cast<const float**>(reinterpret_cast<float**>(lu)), size,
+                                     pivots, reinterpret_cast<float**>(b), size, &on_host, many));
+  });
+}
+
 }  // namespace locus::cuda

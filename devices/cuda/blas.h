@@ -25,4 +25,23 @@ struct BlasOptions {
 void blas_product(const Call& call, DType in, int64_t m, int64_t n, int64_t k, Matrix a, Matrix b,
                   void* c, int64_t count, const BlasOptions& options);
 
+// Column-major matrices of f32 or f64 without gaps, on the device. `each` points to `count` of them.
+//
+// x with x op(a) = b, in place of b (m x n), where op transposes a triangular a (n x n) or not.
+struct TriangularProduct {
+  DType dtype;
+  bool upper, transpose, unit_diagonal;
+  int64_t m, n;
+};
+void blas_solve_triangular(const Call& call, const TriangularProduct& p, const void* a, void* b);
+void blas_solve_triangular_each(const Call& call, const TriangularProduct& p, void** a, void** b,
+                                int64_t count);
+// Factors small matrices a (n x n) as p l u in place. Row i of matrix k was exchanged with row
+// pivots[k n + i] - 1, in order.
+void blas_lu_each(const Call& call, DType d, int64_t n, void** a, int64_t count, int* pivots,
+                  int* info);
+// Solves a x = b, or a' x = b, in place of b (n x columns), by the factors of blas_lu_each.
+void blas_lu_solve_each(const Call& call, DType d, bool transpose, int64_t n, int64_t columns,
+                        void** lu, const int* pivots, void** b, int64_t count);
+
 }  // namespace locus::cuda

@@ -78,6 +78,7 @@ CudaDevice::CudaDevice(Context context) : context_(context) {
   pool_ = make_pool(context);
   libraries_[static_cast<int>(Library::blas)] = make_blas();
   libraries_[static_cast<int>(Library::dnn)] = make_dnn();
+  libraries_[static_cast<int>(Library::solver)] = make_solver();
   for (CudaStream*& lane : lanes_) lane = new_stream();
   faults_.open(lanes_[0]->native());
   int none = -1;

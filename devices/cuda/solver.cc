@@ -1,0 +1,101 @@
+#include <locus/devices/cuda/solver.h>
+
+#include <cusolverDn.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <locus/core/base/mutex.h>
+#include <locus/core/scratch.h>
+#include <locus/devices/cuda/check.h>
+#include <locus/devices/cuda/driver.h>
+#include <locus/devices/cuda/library.h>
+
+namespace locus::cuda {
+
+[[noreturn]] void failed(cusolverStatus_t status, const char* call, const char* file, int line) {
+  failed(status == CUSOLVER_STATUS_ALLOC_FAILED,
+         ("cuSOLVER's status " + std::to_string(static_cast<int>(status))).c_str(), call, file,
+         line);
+}
+
+namespace {
+
+// The handle of one device. Calls only enqueue, so threads share it in turns.
+struct Solver {
+  Mutex mutex;
+  cusolverDnHandle_t handle LOCUS_GUARDED_BY(mutex) = nullptr;
+  cusolverDnParams_t parameters LOCUS_GUARDED_BY(mutex) = nullptr;
+};
+
+cudaDataType_t type_of(DType d) { return d == f64 ? CUDA_R_64F : CUDA_R_32F; }
+
+// Calls f(handle, parameters) on the call's stream.
+void with_solver(const Call& call, const auto& f) {
+  Solver& solver = *static_cast<Solver*>(library(call.stream, Library::solver));
+  const MutexLock lock(solver.mutex);
+  const OutsideCapture allowed;  // the first call of a kind loads its kernels
+  if (!solver.handle) {
+    LOCUS_CUDA(cusolverDnCreate(&solver.handle));
+    LOCUS_CUDA(cusolverDnCreateParams(&solver.parameters));
+  }
+  LOCUS_CUDA(cusolverDnSetStream(solver.handle, static_cast<cudaStream_t>(call.stream.native)));
+  f(solver.handle, solver.parameters);
+}
+
+}  // namespace
+
+// The handle is made at its first use: it takes half a second and memory of the device.
+void* make_solver() { return new Solver; }
+
+void solver_cholesky(const Call& call, DType d, int64_t n, void* a, int* info) {
+  with_solver(call, [&](cusolverDnHandle_t handle, cusolverDnParams_t parameters) {
+    const cudaDataType_t type = type_of(d);
+    size_t on_device = 0, on_host = 0;
+    LOCUS_CUDA(cusolverDnXpotrf_bufferSize(handle, parameters, CUBLAS_FILL_MODE_UPPER, n, type, a,
+                                           n, type, &on_device, &on_host));
+    const Scratch work(call, on_device);
+    std::vector<char> host(on_host);
+    LOCUS_CUDA(cusolverDnXpotrf(handle, parameters, CUBLAS_FILL_MODE_UPPER, n, type, a, n, type,
+                                work.data(), on_device, host.data(), on_host, info));
+  });
+}
+
+void solver_cholesky_each(const Call& call, DType d, int64_t n, void** each, int64_t count,
+                          int* info) {
+  with_solver(call, [&](cusolverDnHandle_t handle, cusolverDnParams_t) {
+    const int size = static_cast<int>(n), many = static_cast<int>(count);
+    if (d == f64)
+      LOCUS_CUDA(cusolverDnDpotrfBatched(handle, CUBLAS_FILL_MODE_UPPER, size,
+                                         reinterpret_cast<double**>(each), size, info, many));
+    else
+      LOCUS_CUDA(cusolverDnSpotrfBatched(handle, CUBLAS_FILL_MODE_UPPER, size,
+                                         reinterpret_cast<float**>(each), size, info, many));
+  });
+}
+
+void solver_lu(const Call& call, DType d, int64_t m, int64_t n, void* a, int64_t* pivots,
+               int* info) {
+  with_solver(call, [&](cusolverDnHandle_t handle, cusolverDnParams_t parameters) {
+    const cudaDataType_t type = type_of(d);
+    size_t on_device = 0, on_host = 0;
+    LOCUS_CUDA(cusolverDnXgetrf_bufferSize(handle, parameters, m, n, type, a, m, type, &on_device,
+                                           &on_host));
+    const Scratch work(call, on_device);
+    std::vector<char> host(on_host);
+    LOCUS_CUDA(cusolverDnXgetrf(handle, parameters, m, n, type, a, m, pivots, type, work.data(),
+                                on_device, host.data(), on_host, info));
+  });
+}
+
+void solver_lu_solve(const Call& call, DType d, bool transpose, int64_t n, int64_t columns,
+                     const void* lu, const int64_t* pivots, void* b, int* info) {
+  with_solver(call, [&](cusolverDnHandle_t handle, cusolverDnParams_t parameters) {
+    const cudaDataType_t type = type_of(d);
+    LOCUS_CUDA(cusolverDnXgetrs(handle, parameters, transpose ? CUBLAS_OP_T : CUBLAS_OP_N, n,
+                                columns, type, lu, n, pivots, type, b, n, info));
+  });
+}
+
+}  // namespace locus::cuda

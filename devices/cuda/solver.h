@@ -1,0 +1,25 @@
+// cuSOLVER's factorizations, for kernel functions. Each device has one handle. Work memory is
+// Scratch of the call. Only solver.cc includes cuSOLVER. Matrices are column-major without gaps,
+// f32 or f64, on the device. cuSOLVER computes the same bits in every run.
+#pragma once
+
+#include <cstdint>
+
+#include <locus/core/kernel.h>
+
+namespace locus::cuda {
+
+// Factors a (n x n), of which the upper triangle is read, as u' u in place. info, on the device, is
+// not 0 if a is not positive definite.
+void solver_cholesky(const Call& call, DType d, int64_t n, void* a, int* info);
+// The same for `count` small matrices, which `each` points to, on the device.
+void solver_cholesky_each(const Call& call, DType d, int64_t n, void** each, int64_t count,
+                          int* info);
+// Factors a (m x n) as p l u in place. Row i was exchanged with row pivots[i] - 1, in order.
+void solver_lu(const Call& call, DType d, int64_t m, int64_t n, void* a, int64_t* pivots,
+               int* info);
+// Solves a x = b, or a' x = b, in place of b (n x columns), by the factors of solver_lu.
+void solver_lu_solve(const Call& call, DType d, bool transpose, int64_t n, int64_t columns,
+                     const void* lu, const int64_t* pivots, void* b, int* info);
+
+}  // namespace locus::cuda
