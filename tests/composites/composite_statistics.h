@@ -7,7 +7,7 @@
 
 #include <locus/ops/compare.h>
 #include <locus/ops/statistics.h>
-#include "tests/registry/composite.h"
+#include "tests/composites/composite.h"
 
 namespace locus::test {
 

@@ -24,11 +24,11 @@
 #include <locus/ops/reduce.h>
 #include <locus/ops/unary.h>
 #include <locus/ops/view.h>
-#include "tests/registry/composite_gather.h"
-#include "tests/registry/composite_products.h"
-#include "tests/registry/composite_rearrange.h"
-#include "tests/registry/composite_search.h"
-#include "tests/registry/composite_statistics.h"
+#include "tests/composites/composite_gather.h"
+#include "tests/composites/composite_products.h"
+#include "tests/composites/composite_rearrange.h"
+#include "tests/composites/composite_search.h"
+#include "tests/composites/composite_statistics.h"
 
 namespace locus::test {
 

@@ -3,7 +3,7 @@
 
 #include <locus/ops/create.h>
 #include <locus/ops/search.h>
-#include "tests/registry/composite.h"
+#include "tests/composites/composite.h"
 
 namespace locus::test {
 

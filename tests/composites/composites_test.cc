@@ -11,7 +11,7 @@
 #include <locus/ops/copy.h>
 #include <locus/ops/create.h>
 #include <locus/ops/view.h>
-#include "tests/registry/composite_table.h"
+#include "tests/composites/composite_table.h"
 #include "tests/registry/header_functions.h"
 #include "tests/registry/run.h"
 #include "tests/support/contexts.h"
@@ -169,7 +169,7 @@ TEST(CompositeTable, HasEveryFunctionOfTheHeaders) {
   std::ranges::set_symmetric_difference(sampled, wanted, std::back_inserter(unlike));
   EXPECT_THAT(unlike, testing::IsEmpty())
       << "functions of ops/*.h that have neither an op of their name nor a sample: add one to a "
-      << "table that tests/registry/composite_table.h includes; or samples of no function";
+      << "table that tests/composites/composite_table.h includes; or samples of no function";
 }
 
 }  // namespace

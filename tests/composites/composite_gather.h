@@ -4,7 +4,7 @@
 #include <locus/ops/compare.h>
 #include <locus/ops/create.h>
 #include <locus/ops/gather.h>
-#include "tests/registry/composite.h"
+#include "tests/composites/composite.h"
 
 namespace locus::test {
 

@@ -5,7 +5,7 @@
 
 #include <locus/ops/einsum.h>
 #include <locus/ops/products.h>
-#include "tests/registry/composite.h"
+#include "tests/composites/composite.h"
 
 namespace locus::test {
 

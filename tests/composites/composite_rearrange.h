@@ -10,7 +10,7 @@
 #include <locus/ops/rearrange.h>
 #include <locus/ops/resize.h>
 #include <locus/ops/view.h>
-#include "tests/registry/composite.h"
+#include "tests/composites/composite.h"
 
 namespace locus::test {
 
