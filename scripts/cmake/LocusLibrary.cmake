@@ -7,7 +7,8 @@
 #   ops/<family>/<stem>.cu         CUDA kernels
 file(GLOB sources CONFIGURE_DEPENDS core/*/*.cc devices/*/*.cc ops/*.cc ops/*/*.cc nn/*/*.cc)
 file(GLOB cpu_kernels CONFIGURE_DEPENDS ops/*/*_cpu.cc)
-file(GLOB cuda_sources CONFIGURE_DEPENDS devices/cuda/*.cc devices/nccl/*.cc devices/nvrtc/*.cc
+file(GLOB cuda_sources CONFIGURE_DEPENDS devices/cuda/*.cc devices/cusolver/*.cc devices/nccl/*.cc
+                                         devices/nvrtc/*.cc
                                          devices/ranks/nccl*.cc)
 file(GLOB cuda_kernels CONFIGURE_DEPENDS ops/*/*.cu)
 list(REMOVE_ITEM sources ${cpu_kernels})
@@ -85,6 +86,7 @@ set_source_files_properties(ops/random/random.cu ${formula_kernels} PROPERTIES
 # A library of NVIDIA's is known to one pair of files, such as devices/nccl/nccl.{h,cc}; this is what it links.
 # LINK_ONLY: its headers are for cuda_sources alone.
 set(library_blas $<LINK_ONLY:CUDA::cublas> $<LINK_ONLY:CUDA::cublasLt>)
+set(library_solver $<LINK_ONLY:CUDA::cusolver>)
 set(library_dnn ${LOCUS_CUDNN_LIBRARY})
 set(library_nccl ${LOCUS_NCCL_LIBRARY})
 
@@ -96,7 +98,7 @@ if(LOCUS_WITH_CUDA)
                devices/nvrtc/nvrtc.cc)
   target_compile_options(locus PRIVATE
     $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-include,${PROJECT_SOURCE_DIR}/scripts/cmake/cuda_first.h>)
-  set(libraries blas)
+  set(libraries blas solver)
   if(LOCUS_WITH_CUDNN)
     list(APPEND libraries dnn)
     locus_define(LOCUS_WITH_CUDNN "${LOCUS_CUDNN_INCLUDE}" ${cuda_sources})

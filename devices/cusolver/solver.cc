@@ -1,4 +1,4 @@
-#include <locus/devices/cuda/solver.h>
+#include <locus/devices/cusolver/solver.h>
 
 #include <cusolverDn.h>
 
