@@ -67,6 +67,7 @@
 #include <locus/ops/index.h>
 #include <locus/ops/join.h>
 #include <locus/ops/kernels.h>
+#include <locus/ops/linalg.h>
 #include <locus/ops/matmul.h>
 #include <locus/ops/named.h>
 #include <locus/ops/norm.h>

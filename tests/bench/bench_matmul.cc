@@ -1,12 +1,16 @@
 // Products of the MLP 784-256-128-10 at several batch sizes, by dot() and dense(), and one large
 // product. Time per product in sequence; GFLOP/s counts 2*m*n*k. kOwnLimit in
 // ops/matmul/matmul_tiling.h is the size from which a GPU uses cuBLAS. Ten contractions by einsum,
-// beside torch_einsum of peers.py.
+// beside torch_einsum of peers.py; linear algebra, beside its torch_linalg, cupy_linalg and
+// numpy_linalg.
 #include <locus/core/op.h>
 #include <locus/ops/create.h>
 #include <locus/ops/dense.h>
 #include <locus/ops/einsum.h>
+#include <locus/ops/elementwise.h>
+#include <locus/ops/linalg.h>
 #include <locus/ops/matmul.h>
+#include <locus/ops/random.h>
 #include <locus/ops/view.h>
 
 #include "tests/bench/bench.h"
@@ -84,6 +88,24 @@ void add_einsum(Context c, int64_t n) {
   add("ii", {{8 * n, 8 * n}});
 }
 
+// One large matrix, or many small ones. Checks wait, as the peers' do.
+void add_linalg(Context c, const Shape& shape, const std::string& size) {
+  const auto add = [&](const std::string& name, const auto& call) {
+    add_timed("linalg/" + to_string(c) + "/" + name + " " + size, [=](benchmark::State& s) {
+      const Tensor x = random::normal(0, 1, shape, {c, f32}), turned = swapaxes(x, -1, -2);
+      const Tensor one = eye(shape[shape.rank() - 1], 0, 0, {c, f32});
+      const Tensor a = matmul(x, turned) + one * static_cast<double>(shape[shape.rank() - 1]);
+      per_call(s, [&] { call(a); });
+    });
+  };
+  const Shape right{shape[shape.rank() - 1], 1};
+  add("cholesky", [](const Tensor& a) { cholesky(a); });
+  add("solve", [=](const Tensor& a) { solve(a, ones(right, {a.context(), a.dtype()})); });
+  add("inv", [](const Tensor& a) { inv(a); });
+  add("lu", [](const Tensor& a) { lu(a); });
+  add("det", [](const Tensor& a) { det(a); });
+}
+
 }  // namespace
 
 void add_matmul() {
@@ -97,6 +119,11 @@ void add_matmul() {
     add_einsum(c, c.type == DeviceType::gpu && real_gpu() ? 512 : 128);
     if (c.type != DeviceType::gpu || !real_gpu()) continue;
     for (DType d : {f32, f64, bf16}) add_square(c, d, 4096);
+  }
+  for (const Context c : contexts()) {
+    const bool gpu = c.type == DeviceType::gpu;
+    add_linalg(c, gpu ? Shape{2048, 2048} : Shape{500, 500}, gpu ? "2048" : "500");
+    add_linalg(c, {gpu ? 10000 : 1000, 32, 32}, gpu ? "10000 x 32" : "1000 x 32");
   }
 }
 

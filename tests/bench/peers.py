@@ -143,6 +143,57 @@ def torch_einsum():
                 lambda: torch.einsum(subscripts, *x), wait, calls=20), "µs"
 
 
+def linalg_calls(xp, linalg, n, batch):
+    """The calls of bench_matmul.cc on a module like NumPy: names, functions."""
+    for shape, size in (((n, n), f"{n}"), ((batch, 32, 32), f"{batch} x 32")):
+        x = xp.random.standard_normal(shape, dtype=xp.float32)
+        a = x @ x.swapaxes(-1, -2) + shape[-1] * xp.eye(shape[-1], dtype=xp.float32)
+        b = xp.ones(shape[:-1] + (1,), dtype=xp.float32)
+        yield f"cholesky {size}", lambda: linalg.cholesky(a)
+        yield f"solve {size}", lambda: linalg.solve(a, b)
+        yield f"inv {size}", lambda: linalg.inv(a)
+        yield f"det {size}", lambda: linalg.det(a)
+
+
+def torch_linalg():
+    import torch
+    torch.set_num_threads(2)
+    device, n, batch = ("cuda", 2048, 10000) if torch.cuda.is_available() else ("cpu", 500, 1000)
+    wait = torch.cuda.synchronize if device == "cuda" else (lambda: None)
+    for shape, size in (((n, n), f"{n}"), ((batch, 32, 32), f"{batch} x 32")):
+        x = torch.randn(shape, device=device)
+        a = x @ x.mT + shape[-1] * torch.eye(shape[-1], device=device)
+        b = torch.ones(shape[:-1] + (1,), device=device)
+        for name, call in (("cholesky", lambda: torch.linalg.cholesky(a)),
+                           ("solve", lambda: torch.linalg.solve(a, b)),
+                           ("inv", lambda: torch.linalg.inv(a)),
+                           ("lu", lambda: torch.linalg.lu(a)),
+                           ("det", lambda: torch.linalg.det(a))):
+            yield f"PyTorch {torch.__version__} {device}: {name} {size}", per_call(
+                call, wait, calls=10), "µs"
+
+
+def cupy_linalg():
+    import cupy
+    for name, call in linalg_calls(cupy, cupy.linalg, 2048, 10000):
+        yield f"CuPy {cupy.__version__} cuda: {name}", per_call(
+            call, cupy.cuda.runtime.deviceSynchronize, calls=10), "µs"
+
+
+def numpy_linalg():
+    """NumPy's LAPACK, which is SciPy's; OPENBLAS_NUM_THREADS=2 for two threads."""
+    import numpy
+
+    class Generator:  # NumPy's random numbers with a dtype are a Generator's
+        standard_normal = numpy.random.default_rng(1).standard_normal
+
+    class Module:
+        random, eye, ones, float32 = Generator, numpy.eye, numpy.ones, numpy.float32
+
+    for name, call in linalg_calls(Module, numpy.linalg, 500, 1000):
+        yield f"NumPy {numpy.__version__}: {name}", per_call(call, lambda: None, calls=10), "µs"
+
+
 def torch_adam():
     """Over ResNet-18's parameters, 28 bytes each, beside one copy in which as many move."""
     import torch
@@ -358,7 +409,8 @@ def cupy_numpy():
 
 
 if __name__ == "__main__":
-    for rows in (torch_rows, cupy_rows, torch_copies, torch_einsum, torch_kernels, cupy_kernels,
+    for rows in (torch_rows, cupy_rows, torch_copies, torch_einsum, torch_linalg, cupy_linalg,
+                 numpy_linalg, torch_kernels, cupy_kernels,
                  torch_random, cupy_random, torch_numpy, cupy_numpy, torch_networks, torch_adam,
                  mxnet_networks):
         if sys.argv[1:] and not any(word in rows.__name__ for word in sys.argv[1:]):

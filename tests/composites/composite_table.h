@@ -25,6 +25,7 @@
 #include <locus/ops/unary.h>
 #include <locus/ops/view.h>
 #include "tests/composites/composite_gather.h"
+#include "tests/composites/composite_linalg.h"
 #include "tests/composites/composite_products.h"
 #include "tests/composites/composite_rearrange.h"
 #include "tests/composites/composite_search.h"
@@ -354,6 +355,7 @@ inline const std::vector<Composite>& composites() {
   static const std::vector<Composite> all = [] {
     std::vector<Composite> list = listed_composites();
     for (Composite& f : gather_composites()) list.push_back(std::move(f));
+    for (Composite& f : linalg_composites()) list.push_back(std::move(f));
     for (Composite& f : products_composites()) list.push_back(std::move(f));
     for (Composite& f : rearrange_composites()) list.push_back(std::move(f));
     for (Composite& f : search_composites()) list.push_back(std::move(f));

@@ -78,6 +78,8 @@ struct Reference {
   bool slope_cancels = false;
   // The gradient reads the result, or another function of x, which may have rounded to 0.
   bool slope_of_result = false;
+  // Inputs far from 0 that lie close together lose the result, by any algorithm.
+  bool lost_far = false;
   // Inputs are checked between 2^-most and 2^most, such as where f64 holds their squares.
   int most_exponent = 1024;
 };
@@ -107,6 +109,10 @@ inline Reference within_exponents(int most, Reference r) {
 // The formula cancels: a small result is exact to rounding errors of its terms.
 inline Reference cancels(Reference r) {
   r.each_exact = false;
+  return r;
+}
+inline Reference lost_far(Reference r) {
+  r.lost_far = true;
   return r;
 }
 inline Reference slope_cancels(Reference r) {

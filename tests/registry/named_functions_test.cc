@@ -86,7 +86,7 @@ class Named : public testing::TestWithParam<NamedCall> {
     if (!GetParam().call)
       FAIL() << "no test calls " << name << " by name: add a call to a table of tests/registry/: "
              << "named_math.h (elementwise ops with attributes, reductions, scans), "
-             << "named_products.h (products), "
+             << "named_products.h (products), named_linalg.h (linear algebra), "
              << "named_numpy.h (order, gather, search, rearrange, statistics, random), "
              << "named_shapes.h (views, indices, joins) or named_layers.h (layers, optimizers)";
   }
@@ -150,12 +150,15 @@ TEST_P(Named, HasAGradientIfTheListSaysSo) {
     const auto variable =
         std::ranges::find_if(in, [](const Tensor& x) { return is_floating(x.dtype()); });
     if (variable != in.end()) variable->attach_grad();
-    Tensors out;
+    Tensor head;
     {
       const autograd::Record record;
-      out = by_name(in, c);
+      const Tensors out = by_name(in, c);
+      head = out[0];
+      for (size_t i = 1; i < out.size(); ++i)
+        if (is_floating(head.dtype()) && is_floating(out[i].dtype())) head = head + sum(out[i]);
     }
-    const auto backward = [&] { out[0].backward(); };
+    const auto backward = [&] { head.backward(); };
     if (info().no_gradient.empty())
       EXPECT_NO_THROW(backward());
     else

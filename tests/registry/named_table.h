@@ -4,6 +4,7 @@
 #pragma once
 
 #include "tests/registry/named_layers.h"
+#include "tests/registry/named_linalg.h"
 #include "tests/registry/named_math.h"
 #include "tests/registry/named_numpy.h"
 #include "tests/registry/named_products.h"
@@ -15,7 +16,7 @@ inline NamedCalls named_calls() {
   NamedCalls all;
   for (const NamedCalls& table :
        {named_math(), named_layers(), named_shapes(), named_order(), named_products(),
-        named_rearrange(), named_statistics(), named_random()})
+        named_linalg(), named_rearrange(), named_statistics(), named_random()})
     all.insert(all.end(), table.begin(), table.end());
   return all;
 }

@@ -14,6 +14,7 @@
 #include <locus/ops/index/flat_index_kernel.h>
 #include <locus/ops/index/index_kernel.h>
 #include <locus/ops/join/join_kernel.h>
+#include <locus/ops/linalg/linalg_kernel.h>
 #include <locus/ops/matmul_attrs.h>
 #include <locus/ops/norm/norm_kernel.h>
 #include <locus/ops/optim_numbers.h>
@@ -169,6 +170,10 @@ Known known() {
       all, {"axis", "groups", "epsilon", "momentum"});
   add<MatmulAttrs, 0, &MatmulAttrs::transpose_a, &MatmulAttrs::transpose_b>(
       all, {"transpose_a", "transpose_b"});
+  add<SolveAttrs, 0, &SolveAttrs::transpose>(all, {"transpose"});
+  using Triangular = TriangularAttrs;
+  add<Triangular, 0, &Triangular::upper, &Triangular::transpose, &Triangular::unit_diagonal>(
+      all, {"upper", "transpose", "unit_diagonal"});
   add<DenseAttrs, 0, &DenseAttrs::activation>(all, {"activation"});
   using DenseBack = DenseBackwardAttrs;
   add<DenseBack, 0, &DenseBack::relu, &DenseBack::data, &DenseBack::weight, &DenseBack::bias>(

@@ -86,6 +86,7 @@ TEST_P(Registry, AgreesWithItsReferenceOnStridedInputs) {
 // Numbers far from 0 that lie close together: one pass over their squares loses their spread.
 TEST_P(Registry, AgreesWithItsReferenceFarFromZero) {
   LOCUS_NEEDS_REFERENCE();
+  if (reference().lost_far) GTEST_SKIP() << op().name << " cancels there";
   each_sample(
       [&](Context c, DType d, const Sample& s) {
         const Tensors in = with_values(s.inputs, {}, [](double v, size_t) { return v + 4096; });

@@ -1,0 +1,189 @@
+#include <locus/ops/linalg.h>
+
+#include <locus/core/base/at_line.h>
+#include <locus/core/base/recording_hooks.h>
+#include <locus/core/observe/memory_events.h>
+#include <locus/core/op.h>
+#include <locus/ops/call_check.h>
+#include <locus/ops/compare.h>
+#include <locus/ops/copy.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
+#include <locus/ops/index.h>
+#include <locus/ops/linalg/matrices.h>
+#include <locus/ops/matmul.h>
+#include <locus/ops/rearrange.h>
+#include <locus/ops/reduce.h>
+#include <locus/ops/unary.h>
+#include <locus/ops/view.h>
+
+namespace locus {
+namespace {
+
+using namespace linalg;
+
+// x in a dtype that kernels compute in.
+Tensor computed(const char* who, const char* what, const Tensor& x) {
+  detail::expect_tensor(who, x, what);
+  const DType d = x.dtype();
+  if (d == f16 || d == bf16)
+    throw DTypeError(who, ": ", what, " ", describe(x), ": expected f32 or f64, got ", name(d),
+                     "; cast it: ", what, ".astype(f32)");
+  return is_floating(d) ? x : cast(x, f64);
+}
+Tensor matrices(const char* who, const Tensor& x) {
+  const Tensor y = computed(who, "a", x);
+  if (x.ndim() < 2) throw ShapeError(who, ": a ", describe(x), ": expected at least 2 axes");
+  return y;
+}
+Tensor squares(const char* who, const Tensor& x) {
+  const Tensor y = matrices(who, x);
+  if (x.shape()[x.ndim() - 1] != x.shape()[x.ndim() - 2])
+    throw ShapeError(who, ": a ", describe(x), ": expected square matrices");
+  return y;
+}
+
+// Waits, and throws if a matrix of `a` has failed.
+void expect_none(const char* who, const Tensor& a, const Tensor& failed, const char* what,
+                 Caller from) {
+  capture::check_wait(a.context(), who, from);
+  if (failed.size() == 0 || !any(failed).item<bool>(from)) return;
+  std::string which = "the matrix";
+  if (failed.ndim() > 0) {
+    std::string entry;
+    for (const Tensor& i : nonzero(failed, from))
+      entry += text_of(entry.empty() ? "" : ", ", i[0].item<int64_t>());
+    which = text_of("entry (", entry, ") of the batch");
+  }
+  throw ValueError(who, ": a ", describe(a), ": ", which, what,
+                   "; {.check = false} gives NaN there instead");
+}
+
+// The operands of a system of equations: matrices of one dtype and batch.
+struct System {
+  Tensor a, b;
+  bool vector = false;
+
+  System(const char* who, const Tensor& a_given, const Tensor& b_given) {
+    a = squares(who, a_given);
+    b = computed(who, "b", b_given);
+    detail::expect_together(who, "a", a_given, "b", b_given);
+    const auto operands = [&] {
+      return text_of(who, ": a ", describe(a_given), ", b ", describe(b_given), ": ");
+    };
+    vector = b.ndim() == 1;
+    if (b.ndim() == 0) throw ShapeError(operands(), "expected b of at least 1 axis");
+    if (vector) b = expand_dims(b, 1);
+    const int64_t n = a.shape()[a.ndim() - 1], rows = b.shape()[b.ndim() - 2];
+    if (rows != n)
+      throw ShapeError(operands(), "expected b with ", n, " rows, a's length, got ", rows);
+    const DType d = promote(a.dtype(), b.dtype());
+    if (a.dtype() != d) a = cast(a, d);
+    if (b.dtype() != d) b = cast(b, d);
+    const Shape batch = common(operands, a.shape(), b.shape());
+    a = in_batch(a, batch);
+    b = in_batch(b, batch);
+  }
+  Tensor result(const Tensor& x) const { return vector ? squeeze(x, -1) : x; }
+
+ private:
+  static Shape common(const auto& operands, const Shape& a, const Shape& b) {
+    const auto batch = [](const Shape& s) {
+      return Shape(std::span(s.begin(), static_cast<size_t>(s.rank() - 2)));
+    };
+    try {
+      return broadcast_shapes(batch(a), batch(b));
+    } catch (const ShapeError& e) {
+      throw ShapeError(operands(), "the batches do not broadcast: ", e.what());
+    }
+  }
+  static Tensor in_batch(const Tensor& x, const Shape& batch) {
+    const Shape own = x.shape();
+    std::vector<int64_t> shape(batch.begin(), batch.end());
+    shape.insert(shape.end(), own.end() - 2, own.end());
+    const Shape whole(shape);
+    return own == whole ? x : broadcast_to(x, whole);
+  }
+};
+
+constexpr const char* kSingular = " is singular";
+
+}  // namespace
+
+Tensor cholesky(const Tensor& given, const CholeskyOptions& o, Caller from) try {
+  const UserLine user_line(from);
+  const Tensor a = squares("cholesky", given);
+  const Tensors l = factored("cholesky", o.upper ? turned(a) : a);
+  if (o.check) expect_none("cholesky", given, l[1], " is not positive definite", from);
+  return o.upper ? turned(l[0]) : l[0];
+} catch (const Error&) {
+  detail::rethrow_as("cholesky", from);
+}
+
+Tensor solve(const Tensor& a, const Tensor& b, const SolveOptions& o, Caller from) try {
+  const UserLine user_line(from);
+  const System s("solve", a, b);
+  const Tensors x = solved(s.a, s.b);
+  if (o.check) expect_none("solve", a, x[1], kSingular, from);
+  return s.result(x[0]);
+} catch (const Error&) {
+  detail::rethrow_as("solve", from);
+}
+
+Tensor solve_triangular(const Tensor& a, const Tensor& b, const TriangularOptions& o,
+                        Caller from) try {
+  const UserLine user_line(from);
+  const System s("solve_triangular", a, b);
+  const Tensors x = solved_triangular(s.a, s.b, {o.upper, o.transpose, o.unit_diagonal});
+  if (o.check && !o.unit_diagonal) expect_none("solve_triangular", a, x[1], kSingular, from);
+  return s.result(x[0]);
+} catch (const Error&) {
+  detail::rethrow_as("solve_triangular", from);
+}
+
+Tensor inv(const Tensor& given, const SolveOptions& o, Caller from) try {
+  const UserLine user_line(from);
+  const Tensor a = squares("inv", given);
+  const Tensor one = eye(a.shape()[a.ndim() - 1], 0, 0, {a.context(), a.dtype()});
+  const Tensors x = solved(a, broadcast_to(one, a.shape()));
+  if (o.check) expect_none("inv", given, x[1], kSingular, from);
+  return x[0];
+} catch (const Error&) {
+  detail::rethrow_as("inv", from);
+}
+
+Lu lu(const Tensor& given, Caller from) try {
+  const UserLine user_line(from);
+  const Tensor a = matrices("lu", given);
+  const Tensors f = factored("lu_factor", a);
+  const int64_t m = a.shape()[a.ndim() - 2], n = a.shape()[a.ndim() - 1], k = std::min(m, n);
+  const TensorOptions like{a.context(), a.dtype()};
+  // Row order[i] of a is row i of l u: column i of p has its one there.
+  const Tensor p = (expand_dims(f[1], -2) == expand_dims(arange(m, {a.context(), i64}), -1));
+  const Tensor below = tril(slice_axis(f[0], -1, Slice(0, k)), -1);
+  return {p.astype(a.dtype()), k == 0 ? below : below + eye(m, k, 0, like),
+          triu(slice_axis(f[0], -2, Slice(0, k)))};
+} catch (const Error&) {
+  detail::rethrow_as("lu", from);
+}
+
+Tensor det(const Tensor& given, Caller from) try {
+  const UserLine user_line(from);
+  static const OpRef<> op("det");
+  return invoke(op, {squares("det", given)});
+} catch (const Error&) {
+  detail::rethrow_as("det", from);
+}
+
+Slogdet slogdet(const Tensor& given, Caller from) try {
+  const UserLine user_line(from);
+  static const OpRef<> op("slogdet");
+  const Tensor a = squares("slogdet", given);
+  const Ref in[] = {a};
+  const Tensors y = invoke_all(op, in);
+  return {y[0], y[1]};
+} catch (const Error&) {
+  detail::rethrow_as("slogdet", from);
+}
+
+}  // namespace locus

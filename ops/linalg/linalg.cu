@@ -1,0 +1,237 @@
+// cuSOLVER and cuBLAS see the memory of a row-major matrix as its transpose, column-major.
+#include <limits>
+
+#include <locus/core/scratch.h>
+#include <locus/devices/cuda/blas.h>
+#include <locus/devices/cuda/check.h>
+#include <locus/devices/cusolver/solver.h>
+#include <locus/ops/kernel/copy.h>
+#include <locus/ops/kernel/launch.h>
+#include <locus/ops/linalg/linalg_kernel.h>
+
+namespace locus::cuda {
+namespace {
+
+constexpr int64_t kSmall = 128;  // several matrices up to this length: one call for all
+
+bool in_one_call(int64_t count, int64_t n) { return count > 1 && n <= kSmall; }
+
+__global__ void point(void** each, char* first, int64_t bytes, int64_t count) {
+  for (int64_t i = first_thread(); i < count; i += all_threads()) each[i] = first + i * bytes;
+}
+
+// Pointers to matrices that lie one behind the other, on the device.
+class Pointers {
+ public:
+  Pointers(const Call& call, void* first, int64_t bytes, int64_t count)
+      : memory_(call, static_cast<size_t>(count) * sizeof(void*)) {
+    launch(call.stream, count, point, data(), static_cast<char*>(first), bytes, count);
+  }
+  void** data() const { return memory_.as<void*>(); }
+
+ private:
+  Scratch memory_;
+};
+
+// failed[k]: whether an element on the diagonal of matrix k is 0 or, with kPositive, not positive,
+// or info[k] is not 0. A block each.
+template <class T, bool kPositive>
+__global__ void check_diagonals(const T* a, int64_t n, const int* info, bool* failed) {
+  const int64_t k = blockIdx.x;
+  const T* const matrix = a + k * n * n;
+  bool bad = info && info[k] != 0;
+  for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
+    const T x = matrix[i * (n + 1)];
+    bad = bad || (kPositive ? !(x > 0) : x == 0);
+  }
+  bad = __syncthreads_or(bad);
+  if (threadIdx.x == 0) failed[k] = bad;
+}
+template <bool kPositive, class T>
+void check(const Call& call, const T* a, const Stack& s, const int* info, bool* failed) {
+  if (s.count == 0) return;
+  check_diagonals<T, kPositive>
+      <<<static_cast<unsigned>(s.count), kBlock, 0, native(call.stream)>>>(a, s.n, info, failed);
+}
+
+// NaN in matrices that failed; 0 above the diagonal of others if kLower.
+template <class T, bool kLower>
+__global__ void finish(T* x, int64_t m, int64_t n, int64_t count, const bool* failed) {
+  const int64_t size = m * n, all = count * size;
+  for (int64_t i = first_thread(); i < all; i += all_threads()) {
+    if (failed[i / size])
+      x[i] = std::numeric_limits<T>::quiet_NaN();
+    else if (kLower && i % n > i % size / n)
+      x[i] = 0;
+  }
+}
+
+void copy_bytes(const Call& call, void* to, const void* from, int64_t bytes) {
+  if (bytes > 0)
+    LOCUS_CUDA(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDeviceToDevice,
+                               native(call.stream)));
+}
+
+// Views of matrices of m x n: row-major, or column-major.
+View matrices(const Stack& s, DType d, const void* data, bool by_columns) {
+  View v{const_cast<void*>(data), {d, 3, {s.count, s.m, s.n}}, {s.size(), s.n, 1}};
+  if (by_columns) {
+    v.stride[1] = 1;
+    v.stride[2] = s.m;
+  }
+  return v;
+}
+
+// The exchanges of rows, in order, as the order of the rows, and its sign. A thread each.
+template <class T, class P>
+__global__ void order_rows(const P* pivots, int64_t m, int64_t most, int64_t count, int64_t* order,
+                           T* sign) {
+  for (int64_t k = first_thread(); k < count; k += all_threads()) {
+    int64_t* const rows = order + k * m;
+    for (int64_t i = 0; i < m; ++i) rows[i] = i;
+    bool odd = false;
+    for (int64_t i = 0; i < most; ++i) {
+      const int64_t with = pivots[k * most + i] - 1, row = rows[i];
+      odd ^= with != i;
+      rows[i] = rows[with];
+      rows[with] = row;
+    }
+    sign[k] = odd ? T{-1} : T{1};
+  }
+}
+
+struct Backend {
+  template <DType D>
+  static void cholesky(const Call& call) {
+    using T = CppTypeOf<D>;
+    const Stack s(call.in[0].meta);
+    T* const a = call.out[0].as<T>();
+    bool* const failed = call.out[1].as<bool>();
+    const int64_t all = s.count * s.size();
+    const Scratch info(call, static_cast<size_t>(s.count) * sizeof(int));
+    if (all > 0) {
+      copy_bytes(call, a, call.in[0].data, all * sizeof(T));
+      if (in_one_call(s.count, s.n)) {
+        const Pointers each(call, a, s.size() * sizeof(T), s.count);
+        solver_cholesky_each(call, D, s.n, each.data(), s.count, info.as<int>());
+      } else {
+        for (int64_t k = 0; k < s.count; ++k)
+          solver_cholesky(call, D, s.n, a + k * s.size(), info.as<int>() + k);
+      }
+    }
+    check<true>(call, a, s, all > 0 ? info.as<int>() : nullptr, failed);
+    if (all > 0) launch(call.stream, all, finish<T, true>, a, s.n, s.n, s.count, failed);
+  }
+
+  template <DType D>
+  static void solve(const Call& call) {
+    using T = CppTypeOf<D>;
+    const Stack a(call.in[0].meta), b(call.in[1].meta);
+    const bool transpose = !call.attributes<SolveAttrs>().transpose;  // of the memory's matrix
+    bool* const failed = call.out[1].as<bool>();
+    const int64_t factors = a.count * a.size(), all = b.count * b.size();
+    const Scratch memory(call, static_cast<size_t>(factors) * sizeof(T));
+    T* const lu = memory.as<T>();
+    copy_bytes(call, lu, call.in[0].data, factors * sizeof(T));
+    const bool turn = b.n > 1;
+    const Scratch turned(call, turn ? static_cast<size_t>(all) * sizeof(T) : 0);
+    T* const x = turn ? turned.as<T>() : call.out[0].as<T>();
+    if (all > 0) {
+      if (turn)
+        Views::copy(matrices(b, D, call.in[1].data, false), matrices(b, D, x, true), call.stream);
+      else
+        copy_bytes(call, x, call.in[1].data, all * sizeof(T));
+    }
+    if (factors > 0) {
+      const Scratch info(call, static_cast<size_t>(a.count) * sizeof(int));
+      const bool at_once = in_one_call(a.count, a.n);
+      const Scratch pivots(call, static_cast<size_t>(a.count * a.n) * sizeof(int64_t));
+      if (at_once) {
+        const Pointers each(call, lu, a.size() * sizeof(T), a.count);
+        const Pointers right(call, x, b.size() * sizeof(T), a.count);
+        blas_lu_each(call, D, a.n, each.data(), a.count, pivots.as<int>(), info.as<int>());
+        if (all > 0)
+          blas_lu_solve_each(call, D, transpose, a.n, b.n, each.data(), pivots.as<int>(),
+                             right.data(), a.count);
+      } else {
+        for (int64_t k = 0; k < a.count; ++k) {
+          T* const factor = lu + k * a.size();
+          solver_lu(call, D, a.n, a.n, factor, pivots.as<int64_t>(), info.as<int>());
+          if (all > 0)
+            solver_lu_solve(call, D, transpose, a.n, b.n, factor, pivots.as<int64_t>(),
+                            x + k * b.size(), info.as<int>());
+        }
+      }
+    }
+    check<false>(call, lu, a, nullptr, failed);
+    if (all == 0) return;
+    if (turn)
+      Views::copy(matrices(b, D, x, true), matrices(b, D, call.out[0].data, false), call.stream);
+    launch(call.stream, all, finish<T, false>, call.out[0].as<T>(), b.m, b.n, b.count, failed);
+  }
+
+  template <DType D>
+  static void triangular(const Call& call) {
+    using T = CppTypeOf<D>;
+    const Stack s(call.in[0].meta), b(call.in[1].meta);
+    const TriangularAttrs& t = call.attributes<TriangularAttrs>();
+    T* const a = call.in[0].as<T>();
+    T* const x = call.out[0].as<T>();
+    bool* const failed = call.out[1].as<bool>();
+    const int64_t all = b.count * b.size();
+    const TriangularProduct product{D, !t.upper, t.transpose, t.unit_diagonal, b.n, s.n};
+    if (all > 0) {
+      copy_bytes(call, x, call.in[1].data, all * sizeof(T));
+      if (in_one_call(s.count, s.n)) {
+        const Pointers each(call, a, s.size() * sizeof(T), s.count);
+        const Pointers right(call, x, b.size() * sizeof(T), s.count);
+        blas_solve_triangular_each(call, product, each.data(), right.data(), s.count);
+      } else {
+        for (int64_t k = 0; k < s.count; ++k)
+          blas_solve_triangular(call, product, a + k * s.size(), x + k * b.size());
+      }
+    }
+    if (t.unit_diagonal) {
+      Views::fill(call.out[1], 0, call.stream);
+      return;
+    }
+    check<false>(call, a, s, nullptr, failed);
+    if (all > 0) launch(call.stream, all, finish<T, false>, x, b.m, b.n, b.count, failed);
+  }
+
+  template <DType D>
+  static void lu(const Call& call) {
+    using T = CppTypeOf<D>;
+    const Stack s(call.in[0].meta);
+    const int64_t most = s.m < s.n ? s.m : s.n, all = s.count * s.size();
+    int64_t* const order = call.out[1].as<int64_t>();
+    T* const sign = call.out[2].as<T>();
+    const Scratch turned(call, static_cast<size_t>(all) * sizeof(T));
+    const Scratch pivots(call, static_cast<size_t>(s.count * most) * sizeof(int64_t));
+    const Scratch info(call, static_cast<size_t>(s.count) * sizeof(int));
+    T* const a = turned.as<T>();
+    if (all > 0)
+      Views::copy(matrices(s, D, call.in[0].data, false), matrices(s, D, a, true), call.stream);
+    if (all > 0 && s.m == s.n && in_one_call(s.count, s.n)) {
+      const Pointers each(call, a, s.size() * sizeof(T), s.count);
+      blas_lu_each(call, D, s.n, each.data(), s.count, pivots.as<int>(), info.as<int>());
+      launch(call.stream, s.count, order_rows<T, int>, pivots.as<const int>(), s.m, most, s.count,
+             order, sign);
+    } else {
+      for (int64_t k = 0; all > 0 && k < s.count; ++k)
+        solver_lu(call, D, s.m, s.n, a + k * s.size(), pivots.as<int64_t>() + k * most,
+                  info.as<int>() + k);
+      if (s.count > 0)
+        launch(call.stream, s.count, order_rows<T, int64_t>, pivots.as<const int64_t>(), s.m, most,
+               s.count, order, sign);
+    }
+    if (all > 0)
+      Views::copy(matrices(s, D, a, true), matrices(s, D, call.out[0].data, false), call.stream);
+  }
+};
+
+}  // namespace
+
+extern constinit const KernelList linalg = linalg_kernels<Backend>();
+
+}  // namespace locus::cuda

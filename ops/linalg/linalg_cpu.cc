@@ -1,0 +1,164 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <Eigen/Cholesky>
+#include <Eigen/LU>
+
+#include <locus/core/scratch.h>
+#include <locus/devices/cpu.h>
+#include <locus/ops/linalg/linalg_kernel.h>
+
+namespace locus::LOCUS_ISA_NAMESPACE {
+namespace {
+
+template <class T>
+using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+template <class T>
+using MatrixMap = Eigen::Map<Matrix<T>>;
+template <class T>
+using ConstMap = Eigen::Map<const Matrix<T>>;
+
+// Calls f(i) for each of `count` matrices of n x n; several threads share them.
+void each_matrix(int64_t count, int64_t n, const auto& f) {
+  constexpr int64_t kWork = 1 << 16;
+  const int64_t grain = std::max<int64_t>(1, kWork / std::max<int64_t>(1, n * n * n));
+  parallel_ranges(count, grain, [&](int64_t i, int64_t end) {
+    for (; i < end; ++i) f(i);
+  });
+}
+
+template <class T>
+bool zero_on_diagonal(const T* a, int64_t n) {
+  for (int64_t i = 0; i < n; ++i)
+    if (a[i * (n + 1)] == 0) return true;
+  return false;
+}
+
+template <unsigned kMode>
+void solve_by(const auto& a, auto& x, bool unit) {
+  if (unit)
+    a.template triangularView<(kMode | Eigen::UnitDiag)>().solveInPlace(x);
+  else
+    a.template triangularView<kMode>().solveInPlace(x);
+}
+
+struct Backend {
+  template <DType D>
+  static void cholesky(const Call& call) {
+    using T = CppTypeOf<D>;
+    const Stack s(call.in[0].meta);
+    const int64_t n = s.n;
+    each_matrix(s.count, n, [&](int64_t k) {
+      T* const to = call.out[0].as<T>() + k * s.size();
+      std::copy_n(call.in[0].as<const T>() + k * s.size(), s.size(), to);
+      bool failed = false;
+      if (n > 0) {
+        MatrixMap<T> l(to, n, n);
+        Eigen::Ref<Matrix<T>> in_place(l);
+        const Eigen::LLT<Eigen::Ref<Matrix<T>>> factor(in_place);
+        failed = factor.info() != Eigen::Success;
+        for (int64_t i = 0; i < n; ++i) {
+          failed = failed || !(to[i * (n + 1)] > 0);  // also NaN
+          std::fill_n(to + i * n + i + 1, n - i - 1, T{0});
+        }
+        if (failed) std::fill_n(to, s.size(), std::numeric_limits<T>::quiet_NaN());
+      }
+      call.out[1].as<bool>()[k] = failed;
+    });
+  }
+
+  template <DType D>
+  static void solve(const Call& call) {
+    using T = CppTypeOf<D>;
+    const Stack a(call.in[0].meta), b(call.in[1].meta);
+    const int64_t n = a.n;
+    const bool transpose = call.attributes<SolveAttrs>().transpose;
+    const Scratch memory(call, static_cast<size_t>(a.count * a.size()) * sizeof(T));
+    each_matrix(a.count, n, [&](int64_t k) {
+      bool failed = false;
+      if (n > 0) {
+        T* const factor = memory.as<T>() + k * a.size();
+        std::copy_n(call.in[0].as<const T>() + k * a.size(), a.size(), factor);
+        MatrixMap<T> in_place(factor, n, n);
+        Eigen::Ref<Matrix<T>> packed(in_place);
+        const Eigen::PartialPivLU<Eigen::Ref<Matrix<T>>> lu(packed);
+        failed = zero_on_diagonal(factor, n);
+        T* const to = call.out[0].as<T>() + k * b.size();
+        const ConstMap<T> right(call.in[1].as<const T>() + k * b.size(), n, b.n);
+        MatrixMap<T> x(to, n, b.n);
+        if (failed)
+          x.setConstant(std::numeric_limits<T>::quiet_NaN());
+        else if (transpose)
+          x = lu.transpose().solve(right);
+        else
+          x = lu.solve(right);
+      }
+      call.out[1].as<bool>()[k] = failed;
+    });
+  }
+
+  template <DType D>
+  static void triangular(const Call& call) {
+    using T = CppTypeOf<D>;
+    const Stack s(call.in[0].meta), b(call.in[1].meta);
+    const int64_t n = s.n;
+    const TriangularAttrs& t = call.attributes<TriangularAttrs>();
+    each_matrix(s.count, n, [&](int64_t k) {
+      const T* const from = call.in[0].as<const T>() + k * s.size();
+      T* const to = call.out[0].as<T>() + k * b.size();
+      const bool failed = !t.unit_diagonal && zero_on_diagonal(from, n);
+      if (failed) {
+        std::fill_n(to, b.size(), std::numeric_limits<T>::quiet_NaN());
+      } else if (b.size() > 0) {
+        std::copy_n(call.in[1].as<const T>() + k * b.size(), b.size(), to);
+        const ConstMap<T> a(from, n, n);
+        MatrixMap<T> x(to, n, b.n);
+        if (t.transpose && t.upper)
+          solve_by<Eigen::Lower>(a.transpose(), x, t.unit_diagonal);
+        else if (t.transpose)
+          solve_by<Eigen::Upper>(a.transpose(), x, t.unit_diagonal);
+        else if (t.upper)
+          solve_by<Eigen::Upper>(a, x, t.unit_diagonal);
+        else
+          solve_by<Eigen::Lower>(a, x, t.unit_diagonal);
+      }
+      call.out[1].as<bool>()[k] = failed;
+    });
+  }
+
+  template <DType D>
+  static void lu(const Call& call) {
+    using T = CppTypeOf<D>;
+    const Stack s(call.in[0].meta);
+    const int64_t most = std::min(s.m, s.n);
+    const Scratch swaps(call, static_cast<size_t>(s.count * most) * sizeof(int64_t));
+    each_matrix(s.count, most, [&](int64_t k) {
+      T* const to = call.out[0].as<T>() + k * s.size();
+      std::copy_n(call.in[0].as<const T>() + k * s.size(), s.size(), to);
+      int64_t* const swapped = swaps.as<int64_t>() + k * most;
+      int64_t* const rows = call.out[1].as<int64_t>() + k * s.m;
+      int64_t exchanges = 0;
+      if (most > 0)
+        Eigen::internal::partial_lu_impl<T, Eigen::RowMajor, int64_t>::blocked_lu(
+            s.m, most, to, s.n, swapped, exchanges);
+      if (s.n > most && most > 0) {  // columns on the right of the square part
+        Eigen::Map<Matrix<T>, 0, Eigen::OuterStride<>> right(to + most, s.m, s.n - most,
+                                                             Eigen::OuterStride<>(s.n));
+        for (int64_t i = 0; i < most; ++i) right.row(i).swap(right.row(swapped[i]));
+        const Eigen::Map<const Matrix<T>, 0, Eigen::OuterStride<>> square(
+            to, most, most, Eigen::OuterStride<>(s.n));
+        square.template triangularView<Eigen::UnitLower>().solveInPlace(right);
+      }
+      for (int64_t i = 0; i < s.m; ++i) rows[i] = i;
+      for (int64_t i = 0; i < most; ++i) std::swap(rows[i], rows[swapped[i]]);
+      call.out[2].as<T>()[k] = exchanges % 2 == 0 ? T{1} : T{-1};
+    });
+  }
+};
+
+}  // namespace
+
+extern constinit const KernelList linalg = linalg_kernels<Backend>();
+
+}  // namespace locus::LOCUS_ISA_NAMESPACE

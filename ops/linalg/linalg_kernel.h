@@ -1,0 +1,39 @@
+// Attributes of the kernels of linear algebra, for the host and for nvcc. Matrices are row-major,
+// one behind the other. `failed` is bool, with one element for each matrix.
+#pragma once
+
+#include <locus/core/dtype.h>
+#include <locus/core/kernel_list.h>
+
+namespace locus {
+
+struct SolveAttrs {
+  bool transpose = false;  // solve a' x = b
+};
+struct TriangularAttrs {
+  bool upper = false, transpose = false, unit_diagonal = false;
+};
+
+// A call's matrices of m x n.
+struct Stack {
+  int64_t count, m, n;
+
+  LOCUS_HD explicit Stack(const Meta& x)
+      : count(1), m(x.shape[x.rank - 2]), n(x.shape[x.rank - 1]) {
+    for (int i = 0; i < x.rank - 2; ++i) count *= x.shape[i];
+  }
+  LOCUS_HD int64_t size() const { return m * n; }  // of one
+};
+
+template <class Backend>
+constexpr KernelList linalg_kernels() {
+  constexpr DTypes<f32, f64> kTypes;
+  KernelList list;
+  list.add_each("cholesky", kTypes, [](auto d) { return Backend::template cholesky<d>; });
+  list.add_each("solve", kTypes, [](auto d) { return Backend::template solve<d>; });
+  list.add_each("solve_triangular", kTypes, [](auto d) { return Backend::template triangular<d>; });
+  list.add_each("lu_factor", kTypes, [](auto d) { return Backend::template lu<d>; });
+  return list;
+}
+
+}  // namespace locus

@@ -1,0 +1,226 @@
+// Decompositions and systems of equations: what they reconstruct, and what they refuse.
+#include <cmath>
+#include <vector>
+
+#include <locus/locus.h>
+#include "tests/support/contexts.h"
+#include "tests/support/expect_line.h"
+#include "tests/tape/gradcheck.h"
+
+namespace locus::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+Tensor random_matrix(Context c, DType d, const Shape& shape) {
+  return random::normal(0, 1, shape, {c, d});
+}
+Tensor turned(const Tensor& x) { return swapaxes(x, -1, -2); }
+Tensor one(const Tensor& a) { return eye(a.shape()[a.ndim() - 1], 0, 0, {a.context(), a.dtype()}); }
+// Symmetric, with eigenvalues from about 1 on.
+Tensor positive_definite(Context c, DType d, const Shape& shape) {
+  const Tensor x = random_matrix(c, d, shape);
+  return matmul(x, turned(x)) + one(x);
+}
+double largest(const Tensor& x) { return x.size() == 0 ? 0 : max(abs(x)).item<double>(); }
+double epsilon(DType d) { return d == f64 ? 0x1p-52 : 0x1p-23; }
+
+// LAPACK's tests: an error divided by n, the size of the operands and epsilon is below 30.
+void expect_small(const Tensor& error, const Tensor& a, double factor = 1) {
+  const auto n = static_cast<double>(std::max<int64_t>(1, a.shape()[a.ndim() - 1]));
+  EXPECT_LE(largest(error), 30 * n * std::max(largest(a), 1.) * factor * epsilon(a.dtype()))
+      << describe(a);
+}
+
+// Lengths around the limits of blocks, and layouts, on every context and dtype.
+void each_matrix(const auto& f) {
+  random::seed(7);
+  for (const Context c : kernel_contexts())
+    for (const DType d : {f32, f64})
+      for (const int64_t n : {0, 1, 2, 31, 32, 33, 150}) {
+        SCOPED_TRACE(text_of(to_string(c), " ", name(d), " ", n));
+        f(c, d, Shape{n, n});
+        f(c, d, Shape{3, n, n});
+      }
+}
+
+TEST(Cholesky, ReconstructsTheMatrix) {
+  each_matrix([](Context c, DType d, const Shape& shape) {
+    const Tensor a = positive_definite(c, d, shape), l = cholesky(a);
+    expect_small(matmul(l, turned(l)) - a, a);
+    expect_small(l - tril(l), a, 0);
+    const Tensor u = cholesky(a + tril(a, -1), {.upper = true});
+    expect_small(matmul(turned(u), u) - a, a);
+    expect_small(cholesky(a + triu(a, 1)) - l, a, 0);
+  });
+}
+
+TEST(Cholesky, HasTheGradientOfASymmetricMatrix) {
+  for (const Context c : end_contexts()) {
+    const Tensor x = random_matrix(c, f64, {2, 4, 4});
+    check_gradients(
+        [&](const Tensors& in) -> Tensors {
+          return {cholesky(matmul(in[0], turned(in[0])) + one(in[0]))};
+        },
+        {x});
+    check_gradients(
+        [&](const Tensors& in) -> Tensors {
+          return {cholesky(matmul(in[0], turned(in[0])) + one(in[0]), {.upper = true})};
+        },
+        {x});
+  }
+}
+
+TEST(Cholesky, TakesIllConditionedMatrices) {
+  for (const Context c : kernel_contexts()) {
+    const Tensor i = arange(8, {c, f64});
+    const Tensor hilbert = 1 / (expand_dims(i, 0) + expand_dims(i, 1) + 1), l = cholesky(hilbert);
+    expect_small(matmul(l, turned(l)) - hilbert, hilbert);
+  }
+}
+
+TEST(Solve, LeavesASmallResidual) {
+  each_matrix([](Context c, DType d, const Shape& shape) {
+    const Tensor a = random_matrix(c, d, shape) + one(random_matrix(c, d, shape)) * 3;
+    const Tensor b = random_matrix(c, d, {shape[shape.rank() - 1], 3});
+    const Tensor x = solve(a, b), i = inv(a);
+    expect_small(matmul(a, x) - b, a, std::max(1., largest(x)));
+    expect_small(matmul(a, i) - one(a), a, std::max(1., largest(i)));
+  });
+}
+
+TEST(Solve, TakesAVectorAndBroadcastsBatches) {
+  for (const Context c : end_contexts()) {
+    const Tensor a = array({{2., 0.}, {1., 4.}}, {c, f64}), b = array({2., 5.}, {c, f64});
+    EXPECT_THAT(values(solve(a, b)), testing::Pointwise(testing::DoubleEq(), {1., 1.}));
+    const Tensor batch = stack({a, a * 2}).reshape({2, 1, 2, 2});
+    const Tensor right = random_matrix(c, f64, {3, 2, 1});
+    const Tensor x = solve(batch, right);
+    EXPECT_EQ(x.shape(), (Shape{2, 3, 2, 1}));
+    EXPECT_LT(largest(matmul(batch, x) - right), 1e-12);
+    EXPECT_EQ(solve(a.astype(i32), array({2, 5}, c)).dtype(), f64);
+    EXPECT_EQ(solve(a, zeros({2, 0}, {c, f64})).shape(), (Shape{2, 0}));
+  }
+}
+
+TEST(Solve, TakesStridedMatrices) {
+  for (const Context c : end_contexts()) {
+    const Tensor wide = random_matrix(c, f64, {2, 8, 8}) + one(random_matrix(c, f64, {8, 8})) * 9;
+    const Tensor a =
+        flip(turned(slice_axis(slice_axis(wide, 1, Slice(0, 8, 2)), 2, Slice(1, 8, 2))), 0);
+    const Tensor b = flip(random_matrix(c, f64, {4, 2}), 0);
+    EXPECT_LT(largest(matmul(a, solve(a, b, {.check = false})) - b), 1e-10);
+  }
+}
+
+TEST(SolveTriangular, ReadsOneTriangle) {
+  each_matrix([](Context c, DType d, const Shape& shape) {
+    const Tensor x = random_matrix(c, d, shape) * .1, whole = x + one(x) * 2;
+    const Tensor b = random_matrix(c, d, {shape[shape.rank() - 1], 2});
+    for (const bool upper : {false, true})
+      for (const bool transpose : {false, true})
+        for (const bool unit : {false, true}) {
+          Tensor a = upper ? triu(whole) : tril(whole);
+          if (unit) a = (upper ? triu(whole, 1) : tril(whole, -1)) + one(x);
+          const Tensor y = solve_triangular(
+              whole, b, {.upper = upper, .transpose = transpose, .unit_diagonal = unit});
+          expect_small(matmul(transpose ? turned(a) : a, y) - b, a, std::max(1., largest(y)));
+        }
+  });
+}
+
+TEST(Lu, ReconstructsTheMatrix) {
+  random::seed(9);
+  for (const Context c : kernel_contexts())
+    for (const DType d : {f32, f64})
+      for (const auto& [m, n] : {std::pair{0, 0},
+                                 {3, 0},
+                                 {0, 3},
+                                 {1, 1},
+                                 {5, 3},
+                                 {3, 5},
+                                 {33, 33},
+                                 {150, 40},
+                                 {40, 150}})
+        for (const Shape& shape : {Shape{m, n}, Shape{2, m, n}}) {
+          SCOPED_TRACE(text_of(to_string(c), " ", name(d), " ", shape));
+          const Tensor a = random_matrix(c, d, shape);
+          const Lu f = lu(a);
+          const int64_t k = std::min(m, n);
+          EXPECT_EQ(f.l.shape()[f.l.ndim() - 1], k);
+          EXPECT_EQ(f.u.shape()[f.u.ndim() - 2], k);
+          const double most =
+              30. * std::max<int64_t>({m, n, 1}) * epsilon(d) * std::max(1., largest(a));
+          EXPECT_LE(largest(matmul(f.p, matmul(f.l, f.u)) - a), most);
+          EXPECT_LE(largest(f.l), 1);
+          EXPECT_EQ(largest(triu(f.l, 1)), 0);
+          EXPECT_EQ(largest(tril(f.u, -1)), 0);
+          EXPECT_EQ(largest(matmul(f.p, turned(f.p)) - one(f.p)), 0);
+        }
+}
+
+TEST(Det, OfSingularMatricesIs0) {
+  for (const Context c : end_contexts())
+    for (const DType d : {f32, f64}) {
+      const Tensor a = stack({ones({2, 2}, {c, d}), array({{0., 2.}, {3., 0.}}, {c, d})});
+      EXPECT_THAT(values(det(a)), testing::ElementsAre(0, -6));
+      const Slogdet s = slogdet(a);
+      EXPECT_THAT(values(s.sign), testing::ElementsAre(0, -1));
+      EXPECT_THAT(values(s.logabsdet),
+                  testing::ElementsAre(-INFINITY, testing::DoubleNear(std::log(6), 1e-6)));
+      EXPECT_THAT(values(det(zeros({2, 0, 0}, {c, d}))), testing::ElementsAre(1, 1));
+    }
+}
+
+TEST(LinearAlgebra, NamesTheEntryThatHasNoResult) {
+  for (const Context c : end_contexts()) {
+    const Tensor good = one(zeros({2, 2}, {c, f64})), bad = zeros({2, 2}, {c, f64});
+    const Tensor a = stack({good, bad, good}).reshape({3, 1, 2, 2}), b = ones({2}, {c, f64});
+    const auto text = [](const auto& f) { return message_of<ValueError>(f); };
+    EXPECT_THAT(text([&] { cholesky(a); }),
+                AllOf(StartsWith("cholesky: a " + to_string(c) + " (3,1,2,2) f64: entry (1, 0) of"),
+                      HasSubstr("is not positive definite")));
+    EXPECT_THAT(text([&] { solve(a, b); }), HasSubstr("entry (1, 0) of the batch is singular"));
+    EXPECT_THAT(text([&] { solve_triangular(a, b); }), HasSubstr("entry (1, 0) of the batch"));
+    EXPECT_THAT(text([&] { inv(bad); }), HasSubstr("f64: the matrix is singular"));
+    for (const Tensor& x :
+         {cholesky(a, {.check = false}), inv(a, {.check = false}), solve(a, a, {.check = false}),
+          solve_triangular(a, a, {.check = false})}) {
+      EXPECT_THAT(values(x[1]), testing::Each(testing::IsNan()));
+      EXPECT_THAT(values(x[0]), testing::ElementsAre(1, 0, 0, 1));
+      EXPECT_THAT(values(x[2]), testing::ElementsAre(1, 0, 0, 1));
+    }
+  }
+}
+
+TEST(LinearAlgebra, NanStaysInItsEntry) {
+  for (const Context c : end_contexts()) {
+    const Tensor good = one(zeros({3, 3}, {c, f32})) * 2, nan = full({3, 3}, NAN, {c, f32});
+    const Tensor a = stack({good, nan});
+    for (const Tensor& x : {cholesky(a, {.check = false}), inv(a, {.check = false}), lu(a).u}) {
+      EXPECT_FALSE(any(isnan(x[0])).item<bool>());
+      EXPECT_TRUE(any(isnan(x[1])).item<bool>());
+    }
+    EXPECT_THAT(values(det(a)), testing::ElementsAre(8, testing::IsNan()));
+  }
+}
+
+TEST(LinearAlgebra, RefusesWhatIsNoSystem) {
+  const Tensor wide = ones({2, 3}), square = ones({2, 2}), half = ones({2, 2}, f16);
+  const auto shape = [](const auto& f) { return message_of<ShapeError>(f); };
+  EXPECT_THAT(shape([&] { cholesky(wide); }), HasSubstr("a cpu(0) (2,3) f32: expected square"));
+  EXPECT_THAT(shape([&] { det(ones({2})); }), HasSubstr("expected at least 2 axes"));
+  EXPECT_THAT(shape([&] { solve(square, ones({3})); }), HasSubstr("expected b with 2 rows"));
+  EXPECT_THAT(shape([&] { solve(square, ones({})); }), HasSubstr("b of at least 1 axis"));
+  EXPECT_THAT(shape([&] { solve(ones({2, 2, 2}), ones({3, 2, 1})); }), HasSubstr("batches"));
+  EXPECT_THAT(message_of<DTypeError>([&] { inv(half); }), HasSubstr("a.astype(f32)"));
+  EXPECT_THAT(message_of<EmptyTensor>([&] { lu(Tensor()); }), StartsWith("lu: a is an empty"));
+  EXPECT_THROW(solve(square, ones({2}, cpu(1))), ContextMismatch);
+  EXPECT_NAMES_ITS_LINE(cholesky(wide));
+  EXPECT_NAMES_ITS_LINE(solve(square, wide));
+  EXPECT_NAMES_ITS_LINE(inv(zeros({2, 2})));
+}
+
+}  // namespace
+}  // namespace locus::test
