@@ -1,8 +1,9 @@
-// The CUDA engine of the elementwise families: two kernels per formula and compute type.
+// The CUDA engine of the elementwise families: kernels per formula and compute type.
 //
 // `flat` moves 16 bytes of the compute type per thread; `strided` walks any layout with the fewest
-// axes. A uniform branch selects the storage dtype, so f16 and bf16 share the kernels of f32, and
-// u8, i8 and bool_ those of i32. Numbers are kernel parameters, so an op is one launch. Included by
+// axes, and rows of several operands by 16 bytes where alignment permits, also if they broadcast. A
+// uniform branch selects the storage dtype, so f16 and bf16 share the kernels of f32, and u8, i8
+// and bool_ those of i32. Numbers are kernel parameters, so an op is one launch. Included by
 // *.cu only.
 #pragma once
 
@@ -73,18 +74,31 @@ struct Operands {
   DType in_dtype[N], out_dtype;
 };
 
-// Computes one element. `offset`: one per operand, the output's last.
-template <class F, class C, int N>
-__device__ __forceinline__ void compute_one(const Operands<C, N>& o, const F& f,
-                                            const int64_t* offset) {
-  C x[N];
+// Computes E elements, of which an input has a pack, or one if its bit of `single` is set.
+// `offset`: one per operand, the output's last, in elements.
+template <class F, class C, int N, int E>
+__device__ __forceinline__ void compute(const Operands<C, N>& o, const F& f, const int64_t* offset,
+                                        unsigned single) {
+  C x[N][E], y[E];
 #pragma unroll
   for (int k = 0; k < N; ++k) {
-    x[k] = o.number[k];
-    if (o.in[k] != nullptr) load_pack<C, 1>(o.in[k], o.in_dtype[k], offset[k], x + k);
+    if (o.in[k] != nullptr && !(single >> k & 1)) {
+      load_pack<C, E>(o.in[k], o.in_dtype[k], offset[k] / E, x[k]);
+      continue;
+    }
+    C one = o.number[k];
+    if (o.in[k] != nullptr) load_pack<C, 1>(o.in[k], o.in_dtype[k], offset[k], &one);
+#pragma unroll
+    for (int i = 0; i < E; ++i) x[k][i] = one;
   }
-  const C y = apply(f, x);
-  store_pack<C, 1>(o.out, o.out_dtype, offset[N], &y);
+#pragma unroll
+  for (int i = 0; i < E; ++i) {
+    C one[N];
+#pragma unroll
+    for (int k = 0; k < N; ++k) one[k] = x[k][i];
+    y[i] = apply(f, one);
+  }
+  store_pack<C, E>(o.out, o.out_dtype, offset[N] / E, y);
 }
 
 template <class F, class C>
@@ -92,33 +106,16 @@ __global__ void __launch_bounds__(kBlock)
     flat(const Operands<C, F::kArity> o, const F f, const int64_t packs, const int64_t n) {
   constexpr int N = F::kArity, E = 16 / static_cast<int>(sizeof(C));
   const int64_t first = first_thread(), step = all_threads();
-  for (int64_t pack = first; pack < packs; pack += step) {
-    C x[N][E], y[E];
+  const auto at = [&](int64_t i, auto elements) {
+    int64_t offset[N + 1];
 #pragma unroll
-    for (int k = 0; k < N; ++k) {
-      if (o.in[k] != nullptr) {
-        load_pack<C, E>(o.in[k], o.in_dtype[k], pack, x[k]);
-      } else {
-#pragma unroll
-        for (int i = 0; i < E; ++i) x[k][i] = o.number[k];
-      }
-    }
-#pragma unroll
-    for (int i = 0; i < E; ++i) {
-      C one[N];
-#pragma unroll
-      for (int k = 0; k < N; ++k) one[k] = x[k][i];
-      y[i] = apply(f, one);
-    }
-    store_pack<C, E>(o.out, o.out_dtype, pack, y);
-  }
-  // The last n % E elements.
-  const int64_t at = packs * E + first;
-  if (at >= n) return;
-  int64_t offset[N + 1];
-#pragma unroll
-  for (int k = 0; k <= N; ++k) offset[k] = at;
-  compute_one(o, f, offset);
+    for (int k = 0; k <= N; ++k) offset[k] = i;
+    compute<F, C, N, decltype(elements)::value>(o, f, offset, 0);
+  };
+  for (int64_t pack = first; pack < packs; pack += step)
+    at(pack * E, std::integral_constant<int, E>());
+  const int64_t last = packs * E + first;  // the last n % E elements
+  if (last < n) at(last, std::integral_constant<int, 1>());
 }
 
 template <int N>
@@ -128,9 +125,11 @@ struct Strides {
   int64_t shape[kMaxRank];   // slowest axis first
   Divisor length[kMaxRank];  // shape, if not wide
   int64_t stride[N + 1][kMaxRank];
+  unsigned single = 0;  // bit k: input k stays where it is along a pack
 };
 
-template <class F, class C>
+// Walks n packs of E elements along the last axis, whose length counts packs.
+template <class F, class C, int E>
 __global__ void __launch_bounds__(kBlock) strided(const Operands<C, F::kArity> o, const F f,
                                                   const Strides<F::kArity> w, const int64_t n) {
   constexpr int N = F::kArity;
@@ -149,7 +148,7 @@ __global__ void __launch_bounds__(kBlock) strided(const Operands<C, F::kArity> o
     }
 #pragma unroll
     for (int k = 0; k <= N; ++k) offset[k] += rest * w.stride[k][0];
-    compute_one(o, f, offset);
+    compute<F, C, N, E>(o, f, offset, w.single);
   }
 }
 
@@ -181,10 +180,25 @@ C number(const Scalar& s, DType d) {
   return formula::number<C>(s);
 }
 
-// Fills in a call's operands and, unless packs suffice, strides. Returns whether packs suffice.
+// Whether the last axis of a walk can be walked in packs of E: an input goes by 1 or stays.
+template <int N>
+bool takes_packs(const Walk<N + 1>& w, const View* const (&view)[N + 1], int E) {
+  const int last = w.rank - 1;
+  bool packs = w.shape[last] % E == 0 && w.stride[N][last] == 1;
+  for (int k = 0; packs && k <= N; ++k) {
+    const int64_t step = w.stride[k][last];
+    packs = step == 0 || (step == 1 && aligned(*view[k], E));
+    for (int a = 0; packs && step == 1 && a < last; ++a) packs = w.stride[k][a] % E == 0;
+  }
+  return packs;
+}
+
+enum class Way : uint8_t { flat, packs, elements };
+
+// Fills in a call's operands and, unless they lie flat, strides.
 template <class C, int N>
-__attribute__((noinline)) bool arrange(const Call& call, bool predicate, Operands<C, N>& o,
-                                       Strides<N>& strides) {
+__attribute__((noinline)) Way arrange(const Call& call, bool predicate, Operands<C, N>& o,
+                                      Strides<N>& strides) {
   constexpr int E = 16 / static_cast<int>(sizeof(C));
   const formula::Scalars numbers = formula::scalars<N>(call);
   const View& out = call.out[0];
@@ -210,7 +224,7 @@ __attribute__((noinline)) bool arrange(const Call& call, bool predicate, Operand
   view[N] = &out;
   o.out = out.data;
   o.out_dtype = out.meta.dtype;
-  if (in_order && packs) return true;
+  if (in_order && packs) return Way::flat;
   const int64_t n = out.meta.size();
   Walk<N + 1> walk;
   if (!in_order) {
@@ -218,14 +232,26 @@ __attribute__((noinline)) bool arrange(const Call& call, bool predicate, Operand
     in_order = walk.rank == 1;
     for (int k = 0; in_order && k <= N; ++k)
       in_order = view[k] == nullptr || n == 1 || walk.stride[k][0] == 1;
-    if (in_order && packs) return true;
+    if (in_order && packs) return Way::flat;
   } else {
     walk.rank = 1;
     walk.shape[0] = n;
     for (int k = 0; k <= N; ++k) walk.stride[k][0] = 1;
   }
+  if (N == 1 || walk.rank < 2 || !takes_packs<N>(walk, view, E)) {
+    strides = strides_of<N>(walk, n);
+    return Way::elements;
+  }
+  const int last = walk.rank - 1;
+  unsigned single = 0;
+  walk.shape[last] /= E;
+  for (int k = 0; k <= N; ++k) {
+    if (walk.stride[k][last] == 0) single |= 1u << k;
+    walk.stride[k][last] *= E;
+  }
   strides = strides_of<N>(walk, n);
-  return false;
+  strides.single = single;
+  return Way::packs;
 }
 
 template <class F, class C>
@@ -235,10 +261,12 @@ void launch(const Call& call) {
   const int64_t n = call.out[0].meta.size();
   Operands<C, N> o;
   Strides<N> strides;
-  if (arrange(call, F::kPredicate, o, strides))
-    cuda::launch(call.stream, n / E, flat<F, C>, o, f, n / E, n);
-  else
-    cuda::launch(call.stream, n, strided<F, C>, o, f, strides, n);
+  const Way way = arrange(call, F::kPredicate, o, strides);
+  if (way == Way::flat) return cuda::launch(call.stream, n / E, flat<F, C>, o, f, n / E, n);
+  if constexpr (N > 1)
+    if (way == Way::packs)
+      return cuda::launch(call.stream, n / E, strided<F, C, E>, o, f, strides, n / E);
+  cuda::launch(call.stream, n, strided<F, C, 1>, o, f, strides, n);
 }
 
 struct Engine {
