@@ -53,11 +53,11 @@ void solver_cholesky(const Call& call, DType d, int64_t n, void* a, int* info) {
   with_solver(call, [&](cusolverDnHandle_t handle, cusolverDnParams_t parameters) {
     const cudaDataType_t type = type_of(d);
     size_t on_device = 0, on_host = 0;
-    LOCUS_CUDA(cusolverDnXpotrf_bufferSize(handle, parameters, CUBLAS_FILL_MODE_UPPER, n, type, a,
+    LOCUS_CUDA(cusolverDnXpotrf_bufferSize(handle, parameters, CUBLAS_FILL_MODE_LOWER, n, type, a,
                                            n, type, &on_device, &on_host));
     const Scratch work(call, on_device);
     std::vector<char> host(on_host);
-    LOCUS_CUDA(cusolverDnXpotrf(handle, parameters, CUBLAS_FILL_MODE_UPPER, n, type, a, n, type,
+    LOCUS_CUDA(cusolverDnXpotrf(handle, parameters, CUBLAS_FILL_MODE_LOWER, n, type, a, n, type,
                                 work.data(), on_device, host.data(), on_host, info));
   });
 }
@@ -67,10 +67,10 @@ void solver_cholesky_each(const Call& call, DType d, int64_t n, void** each, int
   with_solver(call, [&](cusolverDnHandle_t handle, cusolverDnParams_t) {
     const int size = static_cast<int>(n), many = static_cast<int>(count);
     if (d == f64)
-      LOCUS_CUDA(cusolverDnDpotrfBatched(handle, CUBLAS_FILL_MODE_UPPER, size,
+      LOCUS_CUDA(cusolverDnDpotrfBatched(handle, CUBLAS_FILL_MODE_LOWER, size,
                                          reinterpret_cast<double**>(each), size, info, many));
     else
-      LOCUS_CUDA(cusolverDnSpotrfBatched(handle, CUBLAS_FILL_MODE_UPPER, size,
+      LOCUS_CUDA(cusolverDnSpotrfBatched(handle, CUBLAS_FILL_MODE_LOWER, size,
                                          reinterpret_cast<float**>(each), size, info, many));
   });
 }

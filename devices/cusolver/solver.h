@@ -9,7 +9,7 @@
 
 namespace locus::cuda {
 
-// Factors a (n x n), of which the upper triangle is read, as u' u in place. info, on the device, is
+// Factors a (n x n), of which the lower triangle is read, as l l' in place. info, on the device, is
 // not 0 if a is not positive definite.
 void solver_cholesky(const Call& call, DType d, int64_t n, void* a, int* info);
 // The same for `count` small matrices, which `each` points to, on the device.

@@ -1,4 +1,6 @@
-// cuSOLVER and cuBLAS see the memory of a row-major matrix as its transpose, column-major.
+// cuSOLVER and cuBLAS see the memory of a row-major matrix as its transpose, column-major. A copy
+// transposes where they are faster on the matrix itself: Cholesky takes half the time on a lower
+// triangle.
 #include <limits>
 
 #include <locus/core/scratch.h>
@@ -105,12 +107,13 @@ struct Backend {
   static void cholesky(const Call& call) {
     using T = CppTypeOf<D>;
     const Stack s(call.in[0].meta);
-    T* const a = call.out[0].as<T>();
     bool* const failed = call.out[1].as<bool>();
     const int64_t all = s.count * s.size();
+    const Scratch turned(call, static_cast<size_t>(all) * sizeof(T));
     const Scratch info(call, static_cast<size_t>(s.count) * sizeof(int));
+    T* const a = turned.as<T>();
     if (all > 0) {
-      copy_bytes(call, a, call.in[0].data, all * sizeof(T));
+      Views::copy(matrices(s, D, call.in[0].data, false), matrices(s, D, a, true), call.stream);
       if (in_one_call(s.count, s.n)) {
         const Pointers each(call, a, s.size() * sizeof(T), s.count);
         solver_cholesky_each(call, D, s.n, each.data(), s.count, info.as<int>());
@@ -120,7 +123,9 @@ struct Backend {
       }
     }
     check<true>(call, a, s, all > 0 ? info.as<int>() : nullptr, failed);
-    if (all > 0) launch(call.stream, all, finish<T, true>, a, s.n, s.n, s.count, failed);
+    if (all == 0) return;
+    Views::copy(matrices(s, D, a, true), matrices(s, D, call.out[0].data, false), call.stream);
+    launch(call.stream, all, finish<T, true>, call.out[0].as<T>(), s.n, s.n, s.count, failed);
   }
 
   template <DType D>
