@@ -56,15 +56,21 @@ void check(const Call& call, const T* a, const Stack& s, const int* info, bool* 
       <<<static_cast<unsigned>(s.count), kBlock, 0, native(call.stream)>>>(a, s.n, info, failed);
 }
 
-// NaN in matrices that failed; 0 above the diagonal of others if kLower.
-template <class T, bool kLower>
-__global__ void finish(T* x, int64_t m, int64_t n, int64_t count, const bool* failed) {
-  const int64_t size = m * n, all = count * size;
+template <class T>
+__global__ void fill_failed(T* x, int64_t size, int64_t count, const bool* failed) {
+  const int64_t all = count * size;
+  for (int64_t i = first_thread(); i < all; i += all_threads())
+    if (failed[i / size]) x[i] = std::numeric_limits<T>::quiet_NaN();
+}
+// l: row-major, 0 above the diagonal, NaN if the matrix failed; from column-major matrices.
+template <class T>
+__global__ void copy_lower(const T* from, T* l, int64_t n, int64_t count, const bool* failed) {
+  const int64_t size = n * n, all = count * size;
   for (int64_t i = first_thread(); i < all; i += all_threads()) {
-    if (failed[i / size])
-      x[i] = std::numeric_limits<T>::quiet_NaN();
-    else if (kLower && i % n > i % size / n)
-      x[i] = 0;
+    const int64_t k = i / size, row = i % size / n, column = i % n;
+    l[i] = failed[k]      ? std::numeric_limits<T>::quiet_NaN()
+           : column > row ? T{0}
+                          : from[k * size + column * n + row];
   }
 }
 
@@ -124,8 +130,8 @@ struct Backend {
     }
     check<true>(call, a, s, all > 0 ? info.as<int>() : nullptr, failed);
     if (all == 0) return;
-    Views::copy(matrices(s, D, a, true), matrices(s, D, call.out[0].data, false), call.stream);
-    launch(call.stream, all, finish<T, true>, call.out[0].as<T>(), s.n, s.n, s.count, failed);
+    launch(call.stream, all, copy_lower<T>, static_cast<const T*>(a), call.out[0].as<T>(), s.n,
+           s.count, failed);
   }
 
   template <DType D>
@@ -172,7 +178,7 @@ struct Backend {
     if (all == 0) return;
     if (turn)
       Views::copy(matrices(b, D, x, true), matrices(b, D, call.out[0].data, false), call.stream);
-    launch(call.stream, all, finish<T, false>, call.out[0].as<T>(), b.m, b.n, b.count, failed);
+    launch(call.stream, all, fill_failed<T>, call.out[0].as<T>(), b.size(), b.count, failed);
   }
 
   template <DType D>
@@ -201,7 +207,7 @@ struct Backend {
       return;
     }
     check<false>(call, a, s, nullptr, failed);
-    if (all > 0) launch(call.stream, all, finish<T, false>, x, b.m, b.n, b.count, failed);
+    if (all > 0) launch(call.stream, all, fill_failed<T>, x, b.size(), b.count, failed);
   }
 
   template <DType D>
