@@ -39,8 +39,7 @@ Tensor einsum(std::string_view subscripts, const Tensors& operands, Caller = Cal
 //   elements, as with NumPy's optimize="greedy". Results of pairs have the dtype of the operands,
 //   so f16 and bf16 are rounded after each pair.
 // - A letter of one operand alone is summed before the product.
-// - A product that sums is one matmul, in the precision of set_matmul_precision() and of
-// amp::Scope.
+// - A product that sums is one matmul, in the precision of set_matmul_precision() and amp::Scope.
 //   Views that matmul can read are not copied. A product that does not sum is one multiply.
 // - The result's strides may be those of permuted axes.
 // - The result and the results of pairs have at most 8 axes, else ShapeError.
