@@ -98,4 +98,38 @@ void solver_lu_solve(const Call& call, DType d, bool transpose, int64_t n, int64
   });
 }
 
+void solver_qr(const Call& call, DType d, int64_t m, int64_t n, void* a, void* coefficients,
+               int* info) {
+  with_solver(call, [&](cusolverDnHandle_t handle, cusolverDnParams_t parameters) {
+    const cudaDataType_t type = type_of(d);
+    size_t on_device = 0, on_host = 0;
+    LOCUS_CUDA(cusolverDnXgeqrf_bufferSize(handle, parameters, m, n, type, a, m, type, coefficients,
+                                           type, &on_device, &on_host));
+    const Scratch work(call, on_device);
+    std::vector<char> host(on_host);
+    LOCUS_CUDA(cusolverDnXgeqrf(handle, parameters, m, n, type, a, m, type, coefficients, type,
+                                work.data(), on_device, host.data(), on_host, info));
+  });
+}
+
+void solver_qr_q(const Call& call, DType d, int64_t m, int64_t columns, int64_t k, void* a,
+                 const void* coefficients, int* info) {
+  with_solver(call, [&](cusolverDnHandle_t handle, cusolverDnParams_t) {
+    const int rows = static_cast<int>(m), width = static_cast<int>(columns);
+    const int many = static_cast<int>(k);
+    const auto form = [&]<class T>(T* q, const T* tau, auto size_of, auto run) {
+      int size = 0;  // of the work memory, in elements
+      LOCUS_CUDA(size_of(handle, rows, width, many, q, rows, tau, &size));
+      const Scratch work(call, static_cast<size_t>(size) * sizeof(T));
+      LOCUS_CUDA(run(handle, rows, width, many, q, rows, tau, work.as<T>(), size, info));
+    };
+    if (d == f64)
+      form(static_cast<double*>(a), static_cast<const double*>(coefficients),
+           cusolverDnDorgqr_bufferSize, cusolverDnDorgqr);
+    else
+      form(static_cast<float*>(a), static_cast<const float*>(coefficients),
+           cusolverDnSorgqr_bufferSize, cusolverDnSorgqr);
+  });
+}
+
 }  // namespace locus::cuda

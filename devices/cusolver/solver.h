@@ -22,4 +22,14 @@ void solver_lu(const Call& call, DType d, int64_t m, int64_t n, void* a, int64_t
 void solver_lu_solve(const Call& call, DType d, bool transpose, int64_t n, int64_t columns,
                      const void* lu, const int64_t* pivots, void* b, int* info);
 
+// Factors a (m x n) by Householder reflections in place, as LAPACK's geqrf: r on and above the
+// diagonal, the reflections' vectors below, and min(m, n) coefficients. info is 0 if all arguments
+// are right.
+void solver_qr(const Call& call, DType d, int64_t m, int64_t n, void* a, void* coefficients,
+               int* info);
+// The first `columns` columns of the product of k reflections, in place of the vectors in the first
+// k columns of a (m x columns).
+void solver_qr_q(const Call& call, DType d, int64_t m, int64_t columns, int64_t k, void* a,
+                 const void* coefficients, int* info);
+
 }  // namespace locus::cuda
