@@ -11,6 +11,7 @@
 #include <locus/ops/elementwise.h>
 #include <locus/ops/index.h>
 #include <locus/ops/linalg/matrices.h>
+#include <locus/ops/linalg/operands.h>
 #include <locus/ops/matmul.h>
 #include <locus/ops/rearrange.h>
 #include <locus/ops/reduce.h>
@@ -21,27 +22,6 @@ namespace locus {
 namespace {
 
 using namespace linalg;
-
-// x in a dtype that kernels compute in.
-Tensor computed(const char* who, const char* what, const Tensor& x) {
-  detail::expect_tensor(who, x, what);
-  const DType d = x.dtype();
-  if (d == f16 || d == bf16)
-    throw DTypeError(who, ": ", what, " ", describe(x), ": expected f32 or f64, got ", name(d),
-                     "; cast it: ", what, ".astype(f32)");
-  return is_floating(d) ? x : cast(x, f64);
-}
-Tensor matrices(const char* who, const Tensor& x) {
-  const Tensor y = computed(who, "a", x);
-  if (x.ndim() < 2) throw ShapeError(who, ": a ", describe(x), ": expected at least 2 axes");
-  return y;
-}
-Tensor squares(const char* who, const Tensor& x) {
-  const Tensor y = matrices(who, x);
-  if (x.shape()[x.ndim() - 1] != x.shape()[x.ndim() - 2])
-    throw ShapeError(who, ": a ", describe(x), ": expected square matrices");
-  return y;
-}
 
 // Waits, and throws if a matrix of `a` has failed.
 void expect_none(const char* who, const Tensor& a, const Tensor& failed, const char* what,
