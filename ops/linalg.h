@@ -55,6 +55,19 @@ struct Lu {
 };
 Lu lu(const Tensor& a, Caller = Caller::here());
 
+// a = q r for a of shape (..., m, n), k = min(m, n): q has orthonormal columns, r is upper
+// triangular with a diagonal that is not negative. NumPy's signs are any.
+//   reduced   q (m, k), r (k, n); unique if the first k columns of a are independent
+//   complete  q (m, m), r (m, n); the last m - n columns of q are any orthonormal rest
+//   r         q is undefined, r (k, n)
+// A matrix with NaN or infinity has NaN in q, and in r on and above its diagonal. The gradient has
+// no meaning if the first k columns are dependent, and is an Error for a complete q with m > n.
+enum class QrMode : uint8_t { reduced, complete, r };
+struct Qr {
+  Tensor q, r;
+};
+Qr qr(const Tensor& a, QrMode mode = QrMode::reduced, Caller = Caller::here());
+
 // The determinant, 0 of a singular matrix. There the gradient is NaN.
 Tensor det(const Tensor& a, Caller = Caller::here());
 // The determinant's sign, -1, 0 or 1, and the logarithm of its absolute value, -inf for 0.

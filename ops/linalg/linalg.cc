@@ -38,19 +38,19 @@ Tensors factored(const char* op, const Tensor& a) {
 }
 Tensor turned(const Tensor& x) { return swapaxes(x, -1, -2); }
 
+void expect_matrices(const Meta& x, const char* what) {
+  constexpr int64_t kLongest = int64_t{1} << 31;
+  if (x.rank < 2) throw ShapeError("expected ", what, " of at least 2 axes");
+  for (int i = x.rank - 2; i < x.rank; ++i)
+    if (x.shape[i] >= kLongest) throw ShapeError("expected matrices shorter than 2^31");
+}
+
 }  // namespace linalg
 
 namespace {
 
 using namespace linalg;
 
-constexpr int64_t kLongest = int64_t{1} << 31;
-
-void expect_matrices(const Meta& x, const char* what) {
-  if (x.rank < 2) throw ShapeError("expected ", what, " of at least 2 axes");
-  for (int i = x.rank - 2; i < x.rank; ++i)
-    if (x.shape[i] >= kLongest) throw ShapeError("expected matrices shorter than 2^31");
-}
 void expect_square(const Meta& x, const char* what) {
   expect_matrices(x, what);
   if (x.shape[x.rank - 1] != x.shape[x.rank - 2])

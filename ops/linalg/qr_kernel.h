@@ -1,0 +1,56 @@
+// QR decompositions by Householder reflections, for the host and for nvcc. Matrices are row-major,
+// one behind the other. Ops: qr (results q, r), qr_r (result r, of the reduced form).
+//
+// Kernels scale each column by a power of 2 before they factor. The scale is exact, changes only
+// the same column of r, and keeps squares from overflowing and from vanishing.
+#pragma once
+
+#include <cmath>
+
+#include <locus/core/dtype.h>
+#include <locus/core/kernel_list.h>
+#include <locus/ops/linalg/linalg_kernel.h>
+
+namespace locus {
+
+struct QrAttrs {
+  bool complete = false;  // q is square
+};
+
+// The power of 2 that divides a column with this largest absolute value.
+template <class T>
+LOCUS_HD T column_scale(T most) {
+  if (!(most > 0)) return T{1};
+  constexpr int kMost = sizeof(T) == 4 ? 126 : 1022;  // the inverse is a normal number, too
+  const int exponent = std::ilogb(most);
+  return std::ldexp(T{1}, exponent > kMost ? kMost : exponent < -kMost ? -kMost : exponent);
+}
+
+// The sizes of a decomposition of m x n matrices: q is m x columns, r is rows x n.
+struct QrSizes {
+  int64_t count, m, n;
+  int64_t least;          // of m and n
+  int64_t columns, rows;  // 0 columns: without q
+
+  LOCUS_HD QrSizes(const Stack& s, bool complete, bool with_q)
+      : count(s.count),
+        m(s.m),
+        n(s.n),
+        least(m < n ? m : n),
+        columns(!with_q    ? 0
+                : complete ? m
+                           : least),
+        rows(complete ? m : least) {}
+  LOCUS_HD int64_t width() const { return n > columns ? n : columns; }  // of factors and q
+};
+
+template <class Backend>
+constexpr KernelList qr_kernels() {
+  constexpr DTypes<f32, f64> kTypes;
+  KernelList list;
+  list.add_each("qr", kTypes, [](auto d) { return Backend::template qr<d>; });
+  list.add_each("qr_r", kTypes, [](auto d) { return Backend::template qr_r<d>; });
+  return list;
+}
+
+}  // namespace locus
