@@ -76,4 +76,9 @@ struct Slogdet {
 };
 Slogdet slogdet(const Tensor& a, Caller = Caller::here());
 
+// The exponential of a square matrix, 1 + a + a a / 2 + a a a / 6 and so on, by scaling, a rational
+// approximant and squaring. The host waits for the norms of a, so a capture refuses the call. NaN
+// or infinity gives NaN in that matrix. The gradient keeps every power that is squared.
+Tensor expm(const Tensor& a, Caller = Caller::here());
+
 }  // namespace locus
