@@ -55,7 +55,8 @@ Tensor trace(const Tensor& x, int64_t offset = 0, int64_t axis1 = 0, int64_t axi
              Caller = Caller::here());
 
 // The product of n copies of each square matrix, the last two axes, by repeated squaring. n = 0
-// gives identity matrices, without a gradient. A negative n is a ValueError.
+// gives identity matrices, without a gradient. A negative n takes the inverses (ops/linalg.h), so
+// integers give f64 and a singular matrix is a ValueError.
 Tensor matrix_power(const Tensor& x, int64_t n, Caller = Caller::here());
 // The product of two or more matrices, in the order of fewest multiplications. The first and the
 // last may be vectors: a row and a column, whose axis the result lacks.

@@ -13,6 +13,7 @@
 #include <locus/ops/elementwise.h>
 #include <locus/ops/elementwise/call.h>
 #include <locus/ops/join.h>
+#include <locus/ops/linalg.h>
 #include <locus/ops/products/contract.h>
 #include <locus/ops/rearrange.h>
 #include <locus/ops/reduce.h>
@@ -222,20 +223,19 @@ Tensor matrix_power(const Tensor& x, int64_t n, Caller from) try {
   const UserLine user_line(from);
   expect_tensor("matrix_power", x);
   expect_square(x);
-  if (n < 0)
-    throw ValueError("matrix_power: n ", n, " of ", describe(x),
-                     "; expected 0 or more; pass the inverse matrices and n ", -n);
   if (n == 0)
     return copy(broadcast_to(eye(x.shape()[-1], 0, 0, {x.context(), x.dtype()}), x.shape()));
+  uint64_t left = n < 0 ? -static_cast<uint64_t>(n) : static_cast<uint64_t>(n);
   Tensor power = x, result;
-  for (;; n /= 2) {
-    if (n % 2 != 0) result = result.defined() ? detail::matrix_product(result, power) : power;
-    if (n < 2) break;
+  if (n < 0) power = inv(x, {}, from);
+  for (;; left /= 2) {
+    if (left % 2 != 0) result = result.defined() ? detail::matrix_product(result, power) : power;
+    if (left < 2) break;
     power = detail::matrix_product(power, power);
   }
   return result.is(x) ? copy(x) : result;
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("matrix_power", from);
 }
 
 }  // namespace locus

@@ -61,7 +61,7 @@ void register_products_names() {
       .made_of({"sum", "diagonal"});
   ops::define("matrix_power(data, n: int)", [](const ops::Arguments& a) {
     return matrix_power(a.tensor(0), a["n"]);
-  }).made_of({"matmul", "not_equal", "fill", "copy", "broadcast_to"});
+  }).made_of({"matmul", "not_equal", "fill", "copy", "broadcast_to", "solve", "any"});
   ops::define("multi_dot(*matrices)", [](const ops::Arguments& a) {
     return multi_dot(a.tensors());
   }).made_of({"matmul", "not_equal", "reshape"});
