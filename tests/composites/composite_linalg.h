@@ -52,6 +52,23 @@ inline std::vector<Composite> linalg_composites() {
                  })};
        },
        computed},
+      {"expm",
+       {{2, 3, 3}},
+       [](const Tensors& x, O) -> Tensors { return {expm(x[0] * .25)}; },
+       [](const Hosts& x) -> Hosts {
+         Host term = host(x[0].shape, [](const Indices&i) { return i[1] == i[2]; }), sum = term;
+         for (int n = 1; n < 40; ++n) {
+           term = host(x[0].shape, [&](const Indices& i) {
+             double product = 0;
+             for (int64_t k = 0; k < 3; ++k)
+               product += term.at({i[0], i[1], k}) * x[0].at({i[0], k, i[2]}) * .25 / n;
+             return product;
+           });
+           for (size_t i = 0; i < sum.numbers.size(); ++i) sum.numbers[i] += term.numbers[i];
+         }
+         return {sum};
+       },
+       computed},
   };
 }
 

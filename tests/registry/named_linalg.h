@@ -45,6 +45,14 @@ inline NamedCalls named_linalg() {
          const Slogdet s = slogdet(x[0]);
          return std::pair(s.sign, s.logabsdet);
        }},
+      {"qr",
+       {{{2, 3, 4}}},
+       {{"mode", "complete"}},
+       [](T x, C) {
+         const Qr f = qr(x[0], QrMode::complete);
+         return std::pair(f.q, f.r);
+       }},
+      {"expm", {{{2, 3, 3}}}, {}, [](T x, C) { return expm(x[0]); }},
   };
 }
 

@@ -15,6 +15,7 @@
 #include <locus/ops/index/index_kernel.h>
 #include <locus/ops/join/join_kernel.h>
 #include <locus/ops/linalg/linalg_kernel.h>
+#include <locus/ops/linalg/qr_kernel.h>
 #include <locus/ops/matmul_attrs.h>
 #include <locus/ops/norm/norm_kernel.h>
 #include <locus/ops/optim_numbers.h>
@@ -193,6 +194,7 @@ Known known() {
   add<SortAttrs, 0, &SortAttrs::axis, &SortAttrs::descending>(all, {"axis", "descending"});
   add<TopkAttrs, 0, &TopkAttrs::axis, &TopkAttrs::largest, &TopkAttrs::k>(all,
                                                                           {"axis", "largest", "k"});
+  add<QrAttrs, 0, &QrAttrs::complete>(all, {"complete"});
   using Part = PartitionAttrs;
   add<Part, 0, &Part::axis, &Part::n, &Part::kth>(all, {"axis", "n", "kth"});
   add<ScatterAttrs, 0, &ScatterAttrs::axis, &ScatterAttrs::length>(all, {"axis", "length"});

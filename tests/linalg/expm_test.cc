@@ -1,0 +1,126 @@
+// expm: known exponentials, identities, batches of unlike norms, gradients, errors.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include <locus/core/capture.h>
+#include <locus/core/error.h>
+#include <locus/core/generator.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
+#include <locus/ops/join.h>
+#include <locus/ops/linalg.h>
+#include <locus/ops/matmul.h>
+#include <locus/ops/random.h>
+#include <locus/ops/reduce.h>
+#include <locus/ops/unary.h>
+#include <locus/ops/view.h>
+#include "tests/products/numbers.h"
+#include "tests/tape/gradcheck.h"
+
+namespace locus::test {
+namespace {
+
+using testing::AllOf, testing::HasSubstr, testing::StartsWith;
+
+Tensor random_matrices(const Shape& shape, Context c, DType d = f64) {
+  random::seed(2);
+  return random::normal(0, 1, shape, {cpu(), f64}).astype(d).copyto(c);
+}
+// max|x - y| / max|y|
+double off(const Tensor& x, const Tensor& y) {
+  return (max(abs(x - y)) / max(abs(y))).item<double>();
+}
+
+TEST(Expm, OfKnownMatrices) {
+  for (Context c : contexts()) {
+    expect_equal(expm(zeros({2, 3, 3}, {c, f64})), broadcast_to(eye(3, 0, 0, {c, f64}), {2, 3, 3}));
+    expect_near(values(expm(array({{0.0, 1.0, 2.0}, {0.0, 0.0, 3.0}, {0.0, 0.0, 0.0}}, {c, f64}))),
+                {1, 1, 3.5, 0, 1, 3, 0, 0, 1}, 1e-15, "nilpotent");
+    for (const double angle : {1e-9, .3, 2., 50., 1000.}) {
+      const Tensor turn = array({{0.0, -angle}, {angle, 0.0}}, {c, f64});
+      const double s = std::sin(angle), o = std::cos(angle);
+      expect_near(values(expm(turn)), {o, -s, s, o}, 1e-15 * (4 + 8 * angle), "rotation");
+    }
+    const Tensor numbers =
+        array({{-700.0}, {-1.0}, {0.0}, {1.0}, {600.0}}, {c, f64}).reshape({5, 1, 1});
+    EXPECT_LE(max(abs(expm(numbers) / exp(numbers) - 1)).item<double>(), 1e-12);
+  }
+}
+
+TEST(Expm, OfMinusAIsTheInverse) {
+  for (Context c : contexts())
+    for (DType d : {f32, f64})
+      for (int64_t n : {1, 2, 31, 32, 33}) {
+        const Tensor a = random_matrices({3, n, n}, c, d) * (1 / std::sqrt(double(n)));
+        const Tensor e = expm(a);
+        EXPECT_EQ(e.dtype(), d);
+        const double eps = d == f32 ? 0x1p-23 : 0x1p-52;
+        EXPECT_LE(off(matmul(e, expm(-a)), broadcast_to(eye(n, 0, 0, {c, d}), a.shape())),
+                  400 * static_cast<double>(n) * eps);
+        EXPECT_LE(off(matmul(e, e), expm(a * 2)), 40 * static_cast<double>(n) * eps);
+      }
+}
+
+TEST(Expm, MatricesOfABatchAreSquaredAsTheirNormsAsk) {
+  for (Context c : contexts()) {
+    const Tensor a = random_matrices({4, 5, 5}, c);
+    const Tensor scaled = a * array({1e-3, 30.0, 1.0, 4.0}, {c, f64}).reshape({4, 1, 1});
+    const Tensor all = expm(scaled);
+    for (int64_t i = 0; i < 4; ++i) EXPECT_LE(off(all[i], expm(scaled[i])), 1e-13);
+    const Tensor turned = swapaxes(scaled, -1, -2);
+    for (int64_t i = 0; i < 4; ++i) EXPECT_LE(off(expm(turned)[i], all[i].T()), 1e-11);
+  }
+}
+
+TEST(Expm, NaNStaysInItsMatrix) {
+  for (Context c : contexts())
+    for (const double bad : {std::nan(""), HUGE_VAL}) {
+      const Tensor a = random_matrices({3, 4, 4}, c), with = a.copyto(c);
+      with[1][2][3] = full({}, bad, {c, f64});
+      const Tensor e = expm(with), wanted = expm(a);
+      for (int64_t i : {0, 2}) EXPECT_LE(off(e[i], wanted[i]), 1e-14);
+      EXPECT_TRUE(std::isnan(max(e[1]).item<double>()));
+    }
+}
+
+TEST(Expm, TakesEmptyMatricesAndIntegers) {
+  for (Context c : contexts()) {
+    EXPECT_EQ(expm(zeros({2, 0, 0}, {c})).shape(), (Shape{2, 0, 0}));
+    EXPECT_EQ(expm(zeros({0, 3, 3}, {c})).shape(), (Shape{0, 3, 3}));
+    const Tensor a = array({{1, 2}, {0, 1}}, {c, i64});
+    expect_equal(expm(a.astype(i32)), expm(a.astype(f64)));
+  }
+}
+
+TEST(Expm, RefusesWhatHasNoExponential) {
+  for (Context c : contexts()) {
+    EXPECT_THAT(message_of<ShapeError>([&] {
+                  expm(ones({2, 3}, {c}));
+                }),
+                AllOf(StartsWith("expm: a "), HasSubstr("square")));
+    EXPECT_THAT(message_of<DTypeError>([&] {
+                  expm(ones({2, 2}, {c, bf16}));
+                }),
+                AllOf(StartsWith("expm: a "), HasSubstr("a.astype(f32)")));
+  }
+}
+
+TEST(Expm, CannotBeCaptured) {
+  LOCUS_NEEDS_ANY_GPUS(1);
+  const Tensor a = random_matrices({2, 3, 3}, gpu(0));
+  EXPECT_THAT(message_of<CaptureError>([&] {
+                Capture capture(gpu(0));
+                expm(a);
+              }),
+              HasSubstr("expm"));
+}
+
+TEST(Expm, OfLargeNormsHasGradients) {
+  const Tensor a = random_matrices({2, 3, 3}, cpu()) * array({8.0, .1}, f64).reshape({2, 1, 1});
+  const Tensor stable = a - swapaxes(a, -1, -2);
+  check_gradients([](const Tensors& in) { return Tensors{expm(in[0])}; }, {stable}, true, 1e-5);
+}
+
+}  // namespace
+}  // namespace locus::test
