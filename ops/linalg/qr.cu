@@ -12,7 +12,7 @@
 namespace locus::cuda {
 namespace {
 
-constexpr int64_t kSharedBytes = 48 << 10;  // on every device, without asking
+constexpr int64_t kSharedBytes = 48 << 10;  // on every device, without cudaFuncSetAttribute
 constexpr unsigned kAllLanes = 0xffffffff;
 
 template <class T>
@@ -244,6 +244,15 @@ __global__ void write_unit(T* q, int64_t n, int64_t count) {
     q[at] = at % (n * n) % (n + 1) == 0 ? T{1} : T{0};
 }
 
+// For one larger matrix cuSOLVER is faster: it uses all multiprocessors.
+int64_t most_shared_bytes(const Call& call, const QrSizes& s) {
+  if (s.count == 1) return kSharedBytes;
+  int most = 0;
+  LOCUS_CUDA(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin,
+                                    call.stream.context.index));
+  return most;
+}
+
 template <class T>
 void decompose(const Call& call, DType d, const QrSizes& s, T* q, T* r) {
   if (s.count == 0 || s.m == 0) return;
@@ -252,8 +261,12 @@ void decompose(const Call& call, DType d, const QrSizes& s, T* q, T* r) {
     return;
   }
   const T* const from = call.in[0].as<const T>();
-  const int64_t shared = shared_bytes(s, sizeof(T));
-  if (shared <= kSharedBytes) {
+  const int64_t shared = shared_bytes(s, sizeof(T)), most = most_shared_bytes(call, s);
+  if (shared <= most) {
+    // The same limit each time, so no launch lowers it.
+    if (shared > kSharedBytes)
+      LOCUS_CUDA(cudaFuncSetAttribute(
+          decompose_each<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(most)));
     const int64_t warps = s.width() / 8;  // columns for each of them
     const unsigned threads = 32 * static_cast<unsigned>(warps < 1 ? 1 : warps > 16 ? 16 : warps);
     decompose_each<T><<<static_cast<unsigned>(s.count), threads, static_cast<size_t>(shared),
