@@ -138,6 +138,17 @@ TEST(Qr, HasTheSameBitsOnEveryRun) {
     }
 }
 
+TEST(Qr, AgreesWithTheHost) {
+  for (Context c : contexts())
+    for (const Shape& shape :
+         {Shape{33, 20}, Shape{2, 130, 100}, Shape{200, 160}, Shape{90, 300}}) {
+      const Tensor a = random_matrices(shape, cpu(), f64);
+      const Qr wanted = qr(a), f = qr(a.copyto(c));
+      expect_near(values(f.r), values(wanted.r), 1e-11, "r");
+      expect_near(values(f.q), values(wanted.q), 1e-11, "q");
+    }
+}
+
 TEST(Qr, ModesAgree) {
   for (Context c : contexts())
     for (const Shape& shape : {Shape{7, 4}, Shape{4, 7}, Shape{2, 130, 125}}) {
