@@ -104,6 +104,7 @@ void add_linalg(Context c, const Shape& shape, const std::string& size) {
   add("inv", [](const Tensor& a) { inv(a); });
   add("lu", [](const Tensor& a) { lu(a); });
   add("det", [](const Tensor& a) { det(a); });
+  add("qr", [](const Tensor& a) { qr(a); });
 }
 
 }  // namespace

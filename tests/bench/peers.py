@@ -153,6 +153,7 @@ def linalg_calls(xp, linalg, n, batch):
         yield f"solve {size}", lambda: linalg.solve(a, b)
         yield f"inv {size}", lambda: linalg.inv(a)
         yield f"det {size}", lambda: linalg.det(a)
+        yield f"qr {size}", lambda: linalg.qr(a)
 
 
 def torch_linalg():
@@ -168,7 +169,8 @@ def torch_linalg():
                            ("solve", lambda: torch.linalg.solve(a, b)),
                            ("inv", lambda: torch.linalg.inv(a)),
                            ("lu", lambda: torch.linalg.lu(a)),
-                           ("det", lambda: torch.linalg.det(a))):
+                           ("det", lambda: torch.linalg.det(a)),
+                           ("qr", lambda: torch.linalg.qr(a))):
             yield f"PyTorch {torch.__version__} {device}: {name} {size}", per_call(
                 call, wait, calls=10), "µs"
 
