@@ -1,7 +1,6 @@
 #include <locus/ops/linalg.h>
 
 #include <locus/core/base/at_line.h>
-#include <locus/core/base/recording_hooks.h>
 #include <locus/core/observe/memory_events.h>
 #include <locus/core/op.h>
 #include <locus/ops/call_check.h>
@@ -9,12 +8,10 @@
 #include <locus/ops/copy.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
-#include <locus/ops/index.h>
 #include <locus/ops/linalg/matrices.h>
 #include <locus/ops/linalg/operands.h>
 #include <locus/ops/matmul.h>
 #include <locus/ops/rearrange.h>
-#include <locus/ops/reduce.h>
 #include <locus/ops/unary.h>
 #include <locus/ops/view.h>
 
@@ -22,69 +19,6 @@ namespace locus {
 namespace {
 
 using namespace linalg;
-
-// Waits, and throws if a matrix of `a` has failed.
-void expect_none(const char* who, const Tensor& a, const Tensor& failed, const char* what,
-                 Caller from) {
-  capture::check_wait(a.context(), who, from);
-  if (failed.size() == 0 || !any(failed).item<bool>(from)) return;
-  std::string which = "the matrix";
-  if (failed.ndim() > 0) {
-    std::string entry;
-    for (const Tensor& i : nonzero(failed, from))
-      entry += text_of(entry.empty() ? "" : ", ", i[0].item<int64_t>());
-    which = text_of("entry (", entry, ") of the batch");
-  }
-  throw ValueError(who, ": a ", describe(a), ": ", which, what,
-                   "; {.check = false} gives NaN there instead");
-}
-
-// The operands of a system of equations: matrices of one dtype and batch.
-struct System {
-  Tensor a, b;
-  bool vector = false;
-
-  System(const char* who, const Tensor& a_given, const Tensor& b_given) {
-    a = squares(who, a_given);
-    b = computed(who, "b", b_given);
-    detail::expect_together(who, "a", a_given, "b", b_given);
-    const auto operands = [&] {
-      return text_of(who, ": a ", describe(a_given), ", b ", describe(b_given), ": ");
-    };
-    vector = b.ndim() == 1;
-    if (b.ndim() == 0) throw ShapeError(operands(), "expected b of at least 1 axis");
-    if (vector) b = expand_dims(b, 1);
-    const int64_t n = a.shape()[a.ndim() - 1], rows = b.shape()[b.ndim() - 2];
-    if (rows != n)
-      throw ShapeError(operands(), "expected b with ", n, " rows, a's length, got ", rows);
-    const DType d = promote(a.dtype(), b.dtype());
-    if (a.dtype() != d) a = cast(a, d);
-    if (b.dtype() != d) b = cast(b, d);
-    const Shape batch = common(operands, a.shape(), b.shape());
-    a = in_batch(a, batch);
-    b = in_batch(b, batch);
-  }
-  Tensor result(const Tensor& x) const { return vector ? squeeze(x, -1) : x; }
-
- private:
-  static Shape common(const auto& operands, const Shape& a, const Shape& b) {
-    const auto batch = [](const Shape& s) {
-      return Shape(std::span(s.begin(), static_cast<size_t>(s.rank() - 2)));
-    };
-    try {
-      return broadcast_shapes(batch(a), batch(b));
-    } catch (const ShapeError& e) {
-      throw ShapeError(operands(), "the batches do not broadcast: ", e.what());
-    }
-  }
-  static Tensor in_batch(const Tensor& x, const Shape& batch) {
-    const Shape own = x.shape();
-    std::vector<int64_t> shape(batch.begin(), batch.end());
-    shape.insert(shape.end(), own.end() - 2, own.end());
-    const Shape whole(shape);
-    return own == whole ? x : broadcast_to(x, whole);
-  }
-};
 
 constexpr const char* kSingular = " is singular";
 

@@ -9,6 +9,7 @@
 #include <locus/ops/elementwise.h>
 #include <locus/ops/gather.h>
 #include <locus/ops/join.h>
+#include <locus/ops/linalg/infer.h>
 #include <locus/ops/linalg/linalg_kernel.h>
 #include <locus/ops/linalg/matrices.h>
 #include <locus/ops/matmul.h>
@@ -37,32 +38,13 @@ Tensors factored(const char* op, const Tensor& a) {
   return invoke_all(get_op(op), in);
 }
 Tensor turned(const Tensor& x) { return swapaxes(x, -1, -2); }
-
-void expect_matrices(const Meta& x, const char* what) {
-  constexpr int64_t kLongest = int64_t{1} << 31;
-  if (x.rank < 2) throw ShapeError("expected ", what, " of at least 2 axes");
-  for (int i = x.rank - 2; i < x.rank; ++i)
-    if (x.shape[i] >= kLongest) throw ShapeError("expected matrices shorter than 2^31");
-}
+Tensor symmetric(const Tensor& x) { return (x + turned(x)) * .5; }
 
 }  // namespace linalg
 
 namespace {
 
 using namespace linalg;
-
-void expect_square(const Meta& x, const char* what) {
-  expect_matrices(x, what);
-  if (x.shape[x.rank - 1] != x.shape[x.rank - 2])
-    throw ShapeError("expected square matrices ", what);
-}
-// x without its last `axes` axes.
-Meta batch_of(const Meta& x, DType d, int axes = 2) {
-  Meta m = x;
-  m.dtype = d;
-  m.rank = static_cast<int8_t>(x.rank - axes);
-  return m;
-}
 
 DType infer_cholesky(std::span<const Meta> in, const NoAttrs&, std::span<Meta> out) {
   expect_square(in[0], "a");
@@ -97,9 +79,6 @@ DType infer_lu(std::span<const Meta> in, const NoAttrs&, std::span<Meta> out) {
   out[2] = batch_of(in[0], in[0].dtype);
   return in[0].dtype;
 }
-
-// Half of the sum of x and its transpose.
-Tensor symmetric(const Tensor& x) { return (x + turned(x)) * .5; }
 
 // Murray, Differentiation of the Cholesky decomposition (2016), equation 10.
 Tensors cholesky_gradient(const Saved& saved, std::span<const Tensor> dout) {

@@ -6,27 +6,11 @@
 #include <Eigen/LU>
 
 #include <locus/core/scratch.h>
-#include <locus/devices/cpu.h>
 #include <locus/ops/linalg/linalg_kernel.h>
+#include <locus/ops/linalg/matrices_cpu.h>
 
 namespace locus::LOCUS_ISA_NAMESPACE {
 namespace {
-
-template <class T>
-using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-template <class T>
-using MatrixMap = Eigen::Map<Matrix<T>>;
-template <class T>
-using ConstMap = Eigen::Map<const Matrix<T>>;
-
-// Calls f(i) for each of `count` matrices of n x n; several threads share them.
-void each_matrix(int64_t count, int64_t n, const auto& f) {
-  constexpr int64_t kWork = 1 << 16;
-  const int64_t grain = std::max<int64_t>(1, kWork / std::max<int64_t>(1, n * n * n));
-  parallel_ranges(count, grain, [&](int64_t i, int64_t end) {
-    for (; i < end; ++i) f(i);
-  });
-}
 
 template <class T>
 bool zero_on_diagonal(const T* a, int64_t n) {

@@ -13,7 +13,7 @@ Tensors solved_triangular(const Tensor& a, const Tensor& b, const TriangularAttr
 Tensors factored(const char* op, const Tensor& a);
 // x with its last two axes exchanged.
 Tensor turned(const Tensor& x);
-// For inference: ShapeError unless x has at least 2 axes, the last two shorter than 2^31.
-void expect_matrices(const Meta& x, const char* what);
+// Half of the sum of x and its transpose.
+Tensor symmetric(const Tensor& x);
 
 }  // namespace locus::linalg

@@ -1,4 +1,5 @@
-// Checks of the operands of linear algebra. Errors begin with the function's name. Internal.
+// The operands of linear algebra's functions, and the check of their results. Errors begin with the
+// function's name. Internal.
 #pragma once
 
 #include <locus/core/tensor.h>
@@ -11,5 +12,19 @@ Tensor computed(const char* who, const char* what, const Tensor& x);
 // The same for an operand `a` of at least 2 axes, and of square matrices.
 Tensor matrices(const char* who, const Tensor& x);
 Tensor squares(const char* who, const Tensor& x);
+
+// Waits, and throws if a matrix of `a` has failed.
+void expect_none(const char* who, const Tensor& a, const Tensor& failed, const char* what,
+                 Caller from);
+
+// The operands of a system of equations: matrices of one dtype and batch. a is square, unless the
+// system has least squares.
+struct System {
+  Tensor a, b;
+  bool vector = false;
+
+  System(const char* who, const Tensor& a, const Tensor& b, bool square = true);
+  Tensor result(const Tensor& x) const;  // without the column's axis, if b is a vector
+};
 
 }  // namespace locus::linalg

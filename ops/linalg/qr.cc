@@ -9,6 +9,7 @@
 #include <locus/ops/elementwise.h>
 #include <locus/ops/join.h>
 #include <locus/ops/linalg.h>
+#include <locus/ops/linalg/infer.h>
 #include <locus/ops/linalg/matrices.h>
 #include <locus/ops/linalg/operands.h>
 #include <locus/ops/linalg/qr_kernel.h>

@@ -1,0 +1,30 @@
+// What inference of linear algebra's ops checks. Errors name neither the op nor its operands:
+// invoke() adds them. Internal.
+#pragma once
+
+#include <locus/core/error.h>
+#include <locus/core/op.h>
+
+namespace locus::linalg {
+
+inline constexpr int64_t kLongest = int64_t{1} << 31;
+
+inline void expect_matrices(const Meta& x, const char* what) {
+  if (x.rank < 2) throw ShapeError("expected ", what, " of at least 2 axes");
+  for (int i = x.rank - 2; i < x.rank; ++i)
+    if (x.shape[i] >= kLongest) throw ShapeError("expected matrices shorter than 2^31");
+}
+inline void expect_square(const Meta& x, const char* what) {
+  expect_matrices(x, what);
+  if (x.shape[x.rank - 1] != x.shape[x.rank - 2])
+    throw ShapeError("expected square matrices ", what);
+}
+// x without its last `axes` axes.
+inline Meta batch_of(const Meta& x, DType d, int axes = 2) {
+  Meta m = x;
+  m.dtype = d;
+  m.rank = static_cast<int8_t>(x.rank - axes);
+  return m;
+}
+
+}  // namespace locus::linalg

@@ -1,0 +1,29 @@
+// Row-major matrices as Eigen sees them, and loops over them. Compiled once per instruction set.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include <Eigen/Core>
+
+#include <locus/devices/cpu.h>
+
+namespace locus::LOCUS_ISA_NAMESPACE {
+
+template <class T>
+using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+template <class T>
+using MatrixMap = Eigen::Map<Matrix<T>>;
+template <class T>
+using ConstMap = Eigen::Map<const Matrix<T>>;
+
+// Calls f(i) for each of `count` matrices of n x n; several threads share them.
+inline void each_matrix(int64_t count, int64_t n, const auto& f) {
+  constexpr int64_t kWork = 1 << 16;
+  const int64_t grain = std::max<int64_t>(1, kWork / std::max<int64_t>(1, n * n * n));
+  parallel_ranges(count, grain, [&](int64_t i, int64_t end) {
+    for (; i < end; ++i) f(i);
+  });
+}
+
+}  // namespace locus::LOCUS_ISA_NAMESPACE
