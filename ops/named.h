@@ -175,8 +175,8 @@ Info get(std::string_view name);  // a function's; Error if there is none
 //   axis: int = -1        an attribute and its default
 //   k: int                a required attribute
 //   axis: int|none = -1   an attribute that may be none, and its default
-// Types of attributes are bool, int, float, number (keeps the kind of the number), text, ints,
-// floats (lists; one number is a list, too), dtype, context, tensor, and words: raise|clip|wrap.
+// Types are bool, int, float, number (keeps the kind of the number), text, float|text, ints, floats
+// (lists; one number is a list, too), dtype, context, tensor, and words: raise|clip|wrap.
 // With the default none, the value may be none. dtypes are f32 or NumPy's float32, contexts gpu(0).
 // `-> 2` behind the parentheses is the number of results, `-> tensors` any number.
 

@@ -21,6 +21,7 @@ enum class Kind : uint8_t {
   dtype,
   context,
   tensor,
+  float_or_text,
   words
 };
 

@@ -10,16 +10,18 @@
 namespace locus::ops {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Kind>, 10> kTypes = {{{"bool", Kind::boolean},
-                                                                       {"int", Kind::integer},
-                                                                       {"float", Kind::floating},
-                                                                       {"number", Kind::number},
-                                                                       {"text", Kind::text},
-                                                                       {"ints", Kind::ints},
-                                                                       {"floats", Kind::floats},
-                                                                       {"dtype", Kind::dtype},
-                                                                       {"context", Kind::context},
-                                                                       {"tensor", Kind::tensor}}};
+constexpr std::array<std::pair<std::string_view, Kind>, 11> kTypes = {
+    {{"bool", Kind::boolean},
+     {"int", Kind::integer},
+     {"float", Kind::floating},
+     {"number", Kind::number},
+     {"text", Kind::text},
+     {"ints", Kind::ints},
+     {"floats", Kind::floats},
+     {"dtype", Kind::dtype},
+     {"context", Kind::context},
+     {"tensor", Kind::tensor},
+     {"float|text", Kind::float_or_text}}};
 
 // The texts before and after the first `mark`, without blanks; the second is empty without it.
 std::pair<std::string_view, std::string_view> cut(std::string_view text, std::string_view mark) {

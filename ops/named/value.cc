@@ -93,6 +93,8 @@ bool takes(const Function& f, size_t i, const Value& value) {
       return value.get<Context>() || (text && is_context(*text));
     case Kind::tensor:
       return tensor;
+    case Kind::float_or_text:
+      return text || (number && is_real(*number));
     case Kind::words:
       break;
   }
