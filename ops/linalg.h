@@ -14,6 +14,10 @@
 // rounding; on each the bits are the same in every run.
 #pragma once
 
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include <locus/core/tensor.h>
@@ -80,5 +84,112 @@ Slogdet slogdet(const Tensor& a, Caller = Caller::here());
 // approximant and squaring. The host waits for the norms of a, so a capture refuses the call. NaN
 // or infinity gives NaN in that matrix. The gradient keeps every power that is squared.
 Tensor expm(const Tensor& a, Caller = Caller::here());
+
+// --- Eigenvalues and singular values ---
+//
+//   const auto [w, v] = eigh(a);                              // a = v diag(w) v'
+//   const auto [u, s, vh] = svd(a, {.full_matrices = false}); // a = u diag(s) vh
+//
+// A matrix that is not finite, or whose iteration did not converge, has no result.
+//
+// In each eigenvector and each column of u, the component of the largest absolute value is
+// positive; of those within 1/256 of the largest, the first. The same holds for rows of vh that
+// belong to no column of u. Vectors of equal values are not unique. Details: at the end.
+
+struct EighOptions {
+  bool upper = false;  // read the upper triangle, else the lower
+  bool check = true;
+};
+// The eigenvalues of a symmetric a, ascending, and eigenvectors as columns. One triangle is read.
+struct Eigh {
+  Tensor eigenvalues, eigenvectors;
+};
+Eigh eigh(const Tensor& a, const EighOptions& = {}, Caller = Caller::here());
+Tensor eigvalsh(const Tensor& a, const EighOptions& = {}, Caller = Caller::here());
+
+struct SvdOptions {
+  bool full_matrices = true;  // u (m, m) and vh (n, n), else (m, k) and (k, n), k = min(m, n)
+  bool check = true;
+};
+// a = u diag(s) vh for a of shape (..., m, n). The columns of u and the rows of vh are orthonormal.
+// s (..., k) is descending and not negative.
+struct Svd {
+  Tensor u, s, vh;
+};
+Svd svd(const Tensor& a, const SvdOptions& = {}, Caller = Caller::here());
+// svd's s alone.
+Tensor svdvals(const Tensor& a, const SolveOptions& = {}, Caller = Caller::here());
+
+// Singular values up to rcond times the largest count as 0. The default is max(m, n) times the
+// distance from 1 to the next number of the dtype.
+struct RcondOptions {
+  std::optional<double> rcond = {};
+  bool check = true;
+};
+// The Moore-Penrose inverse.
+Tensor pinv(const Tensor& a, const RcondOptions& = {}, Caller = Caller::here());
+
+// The x of the smallest norm among those that minimise |a x - b|. A b of one axis is a vector, else
+// its last two axes are columns. Batches broadcast. s are a's singular values, rank (i64) counts
+// those above 0. `residuals` are the squares of |a x - b| for each column, if m > n and all ranks
+// are n; else they have shape (0).
+struct Lstsq {
+  Tensor x, residuals, rank, s;
+};
+Lstsq lstsq(const Tensor& a, const Tensor& b, const RcondOptions& = {}, Caller = Caller::here());
+
+// The number (i64) of singular values above tol, or above rtol times the largest. The default is
+// lstsq's.
+struct RankOptions {
+  std::optional<double> tol = {}, rtol = {};
+  bool check = true;
+};
+Tensor matrix_rank(const Tensor& a, const RankOptions& = {}, Caller = Caller::here());
+
+// The order of a matrix norm:
+//   "fro"       the square root of the sum of squares
+//   "nuc"       the sum of singular values
+//   2, -2       the largest, the smallest singular value
+//   inf, -inf   the largest, the smallest sum of absolute values of a row
+//   1, -1       the same of a column
+class MatrixOrd {
+ public:
+  MatrixOrd(const char* text) : text_(text) {}
+  MatrixOrd(std::string_view text) : text_(text) {}
+  template <class T>
+  requires std::is_arithmetic_v<T> MatrixOrd(T number) : number_(static_cast<double>(number)) {}
+
+  const std::string& text() const { return text_; }  // empty: a number
+  double number() const { return number_; }
+
+ private:
+  std::string text_;
+  double number_ = 0;
+};
+struct MatrixNormOptions {
+  MatrixOrd ord = "fro";
+  bool keepdims = false;
+};
+// The norms of the matrices in the last two axes. Vectors: norm() in ops/reduce.h. Nothing waits.
+// An entry with NaN has the norm NaN.
+Tensor matrix_norm(const Tensor& x, const MatrixNormOptions& = {}, Caller = Caller::here());
+// The condition number matrix_norm(a) matrix_norm(inv(a)). Order 2 takes rectangular matrices. The
+// condition number of a singular matrix is inf. Nothing waits.
+Tensor cond(const Tensor& a, const MatrixOrd& p = 2, Caller = Caller::here());
+
+// --- Details ---
+//
+// - NaN in the triangle that eigh does not read has no effect.
+// - {.check = false}: matrix_rank of an entry without a result is 0. residuals have elements if m >
+//   n, and are NaN where the rank is below n.
+
+// Gradients:
+// - Those of eigh and eigvalsh are symmetric, as for a symmetric a.
+// - Values count as equal if they differ by at most max(m, n) epsilon times the largest. Turning
+//   vectors of equal values into each other counts as 0, so no gradient is infinite. A function
+//   that does not depend on the choice of such vectors has the right gradient.
+// - Singular values up to that limit are not divided by.
+// - u and vh have gradients if they are reduced or a is square, else a ValueError.
+// - Those of pinv and lstsq hold where the rank stays.
 
 }  // namespace locus

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include <locus/core/base/mutex.h>
@@ -27,11 +28,12 @@ struct Solver {
   Mutex mutex;
   cusolverDnHandle_t handle LOCUS_GUARDED_BY(mutex) = nullptr;
   cusolverDnParams_t parameters LOCUS_GUARDED_BY(mutex) = nullptr;
+  gesvdjInfo_t jacobi LOCUS_GUARDED_BY(mutex) = nullptr;  // defaults: full accuracy, sorted
 };
 
 cudaDataType_t type_of(DType d) { return d == f64 ? CUDA_R_64F : CUDA_R_32F; }
 
-// Calls f(handle, parameters) on the call's stream.
+// Calls f(handle, parameters or, for Jacobi's method, its parameters) on the call's stream.
 void with_solver(const Call& call, const auto& f) {
   Solver& solver = *static_cast<Solver*>(library(call.stream, Library::solver));
   const MutexLock lock(solver.mutex);
@@ -39,9 +41,13 @@ void with_solver(const Call& call, const auto& f) {
   if (!solver.handle) {
     LOCUS_CUDA(cusolverDnCreate(&solver.handle));
     LOCUS_CUDA(cusolverDnCreateParams(&solver.parameters));
+    LOCUS_CUDA(cusolverDnCreateGesvdjInfo(&solver.jacobi));
   }
   LOCUS_CUDA(cusolverDnSetStream(solver.handle, static_cast<cudaStream_t>(call.stream.native)));
-  f(solver.handle, solver.parameters);
+  if constexpr (std::is_invocable_v<decltype(f), cusolverDnHandle_t, gesvdjInfo_t>)
+    f(solver.handle, solver.jacobi);
+  else
+    f(solver.handle, solver.parameters);
 }
 
 }  // namespace
@@ -129,6 +135,77 @@ void solver_qr_q(const Call& call, DType d, int64_t m, int64_t columns, int64_t 
     else
       form(static_cast<float*>(a), static_cast<const float*>(coefficients),
            cusolverDnSorgqr_bufferSize, cusolverDnSorgqr);
+  });
+}
+
+void solver_eigen(const Call& call, DType d, bool vectors, int64_t n, void* a, void* w,
+                  int64_t count, int* info) {
+  constexpr int64_t kBatched = 512;  // several matrices up to this length: one call for all
+  const cudaDataType_t type = type_of(d);
+  const cusolverEigMode_t mode = vectors ? CUSOLVER_EIG_MODE_VECTOR : CUSOLVER_EIG_MODE_NOVECTOR;
+  constexpr cublasFillMode_t kLower = CUBLAS_FILL_MODE_LOWER;
+  with_solver(call, [&](cusolverDnHandle_t handle, cusolverDnParams_t parameters) {
+    const bool batched = count > 1 && n <= kBatched;
+    size_t on_device = 0, on_host = 0;
+    if (batched)
+      LOCUS_CUDA(cusolverDnXsyevBatched_bufferSize(handle, parameters, mode, kLower, n, type, a, n,
+                                                   type, w, type, &on_device, &on_host, count));
+    else
+      LOCUS_CUDA(cusolverDnXsyevd_bufferSize(handle, parameters, mode, kLower, n, type, a, n, type,
+                                             w, type, &on_device, &on_host));
+    const Scratch work(call, on_device);
+    std::vector<char> host(on_host);
+    if (batched) {
+      LOCUS_CUDA(cusolverDnXsyevBatched(handle, parameters, mode, kLower, n, type, a, n, type, w,
+                                        type, work.data(), on_device, host.data(), on_host, info,
+                                        count));
+      return;
+    }
+    const int64_t bytes = d == f64 ? 8 : 4;
+    for (int64_t k = 0; k < count; ++k)
+      LOCUS_CUDA(cusolverDnXsyevd(handle, parameters, mode, kLower, n, type,
+                                  static_cast<char*>(a) + k * n * n * bytes, n, type,
+                                  static_cast<char*>(w) + k * n * bytes, type, work.data(),
+                                  on_device, host.data(), on_host, info + k));
+  });
+}
+
+void solver_svd(const Call& call, DType d, char vectors, int64_t m, int64_t n, void* a, void* s,
+                void* u, void* vh, int* info) {
+  with_solver(call, [&](cusolverDnHandle_t handle, cusolverDnParams_t parameters) {
+    const cudaDataType_t type = type_of(d);
+    const auto job = static_cast<signed char>(vectors);
+    size_t on_device = 0, on_host = 0;
+    LOCUS_CUDA(cusolverDnXgesvd_bufferSize(handle, parameters, job, job, m, n, type, a, m, type, s,
+                                           type, u, m, type, vh, n, type, &on_device, &on_host));
+    const Scratch work(call, on_device);
+    std::vector<char> host(on_host);
+    LOCUS_CUDA(cusolverDnXgesvd(handle, parameters, job, job, m, n, type, a, m, type, s, type, u, m,
+                                type, vh, n, type, work.data(), on_device, host.data(), on_host,
+                                info));
+  });
+}
+
+void solver_svd_each(const Call& call, DType d, bool vectors, int64_t m, int64_t n, void* a,
+                     void* s, void* u, void* v, int64_t count, int* info) {
+  const cusolverEigMode_t mode = vectors ? CUSOLVER_EIG_MODE_VECTOR : CUSOLVER_EIG_MODE_NOVECTOR;
+  const int rows = static_cast<int>(m), columns = static_cast<int>(n);
+  const int many = static_cast<int>(count);
+  with_solver(call, [&](cusolverDnHandle_t handle, gesvdjInfo_t jacobi) {
+    const auto run = [&]<class T>(T* matrices, auto size, auto solve) {
+      T *const values = static_cast<T*>(s), *const left = static_cast<T*>(u),
+               *const right = static_cast<T*>(v);
+      int numbers = 0;
+      LOCUS_CUDA(size(handle, mode, rows, columns, matrices, rows, values, left, rows, right,
+                      columns, &numbers, jacobi, many));
+      const Scratch work(call, static_cast<size_t>(numbers) * sizeof(T));
+      LOCUS_CUDA(solve(handle, mode, rows, columns, matrices, rows, values, left, rows, right,
+                       columns, work.as<T>(), numbers, info, jacobi, many));
+    };
+    if (d == f64)
+      run(static_cast<double*>(a), cusolverDnDgesvdjBatched_bufferSize, cusolverDnDgesvdjBatched);
+    else
+      run(static_cast<float*>(a), cusolverDnSgesvdjBatched_bufferSize, cusolverDnSgesvdjBatched);
   });
 }
 

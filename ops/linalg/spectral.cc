@@ -1,0 +1,260 @@
+// The ops of eigenvalues and singular values. Functions that check their results:
+// spectral_functions.cc.
+#include <algorithm>
+#include <utility>
+
+#include <locus/core/op.h>
+#include <locus/ops/compare.h>
+#include <locus/ops/create.h>
+#include <locus/ops/elementwise.h>
+#include <locus/ops/linalg/infer.h>
+#include <locus/ops/linalg/matrices.h>
+#include <locus/ops/linalg/spectral.h>
+#include <locus/ops/matmul.h>
+#include <locus/ops/reduce.h>
+#include <locus/ops/unary.h>
+#include <locus/ops/view.h>
+
+namespace locus {
+
+namespace linalg {
+
+Tensors eigenvectors(const Tensor& a, bool upper) {
+  static const OpRef<EighAttrs> op("eigh");
+  const Ref in[] = {a};
+  return invoke_all(op, in, EighAttrs{upper});
+}
+Tensors eigenvalues(const Tensor& a, bool upper) {
+  static const OpRef<EighAttrs> op("eigvalsh");
+  const Ref in[] = {a};
+  return invoke_all(op, in, EighAttrs{upper});
+}
+Tensors singular_vectors(const Tensor& a, bool full_matrices) {
+  static const OpRef<SvdAttrs> op("svd");
+  const Ref in[] = {a};
+  return invoke_all(op, in, SvdAttrs{full_matrices});
+}
+Tensors singular_values(const Tensor& a) {
+  static const OpRef<> op("svdvals");
+  const Ref in[] = {a};
+  return invoke_all(op, in);
+}
+double epsilon_of(DType d) { return d == f64 ? 0x1p-52 : 0x1p-23; }
+double default_rcond(const Tensor& a) {
+  const int64_t m = a.shape()[a.ndim() - 2], n = a.shape()[a.ndim() - 1];
+  return static_cast<double>(std::max(m, n)) * epsilon_of(a.dtype());
+}
+Tensor by_columns(const Tensor& x, const Tensor& factors) { return x * expand_dims(factors, -2); }
+Tensor svdvals_slope(const Tensor& a, const Tensor& ds) {
+  const Tensors f = singular_vectors(a, false);
+  return matmul(by_columns(f[0], ds), f[2]);
+}
+
+}  // namespace linalg
+
+namespace {
+
+using namespace linalg;
+
+constexpr const char* kIterates = "the solvers of GPUs may wait for their iterations";
+
+DType infer_eigh(std::span<const Meta> in, const EighAttrs&, std::span<Meta> out) {
+  expect_square(in[0], "a");
+  out[0] = batch_of(in[0], in[0].dtype, 1);
+  out[1] = in[0];
+  out[2] = batch_of(in[0], bool_);
+  return in[0].dtype;
+}
+DType infer_eigvalsh(std::span<const Meta> in, const EighAttrs&, std::span<Meta> out) {
+  expect_square(in[0], "a");
+  out[0] = batch_of(in[0], in[0].dtype, 1);
+  out[1] = batch_of(in[0], bool_);
+  return in[0].dtype;
+}
+
+int64_t shorter(const Meta& a) { return std::min(a.shape[a.rank - 2], a.shape[a.rank - 1]); }
+// a's batch of vectors of min(m, n).
+Meta values_of(const Meta& a) {
+  Meta m = batch_of(a, a.dtype, 1);
+  m.shape[m.rank - 1] = shorter(a);
+  return m;
+}
+DType infer_svd(std::span<const Meta> in, const SvdAttrs& attrs, std::span<Meta> out) {
+  const Meta& a = in[0];
+  expect_matrices(a, "a");
+  const int row = a.rank - 2, column = a.rank - 1;
+  out[0] = out[2] = a;
+  out[0].shape[column] = attrs.full_matrices ? a.shape[row] : shorter(a);
+  out[2].shape[row] = attrs.full_matrices ? a.shape[column] : shorter(a);
+  out[1] = values_of(a);
+  out[3] = batch_of(a, bool_);
+  return a.dtype;
+}
+DType infer_svdvals(std::span<const Meta> in, const NoAttrs&, std::span<Meta> out) {
+  expect_matrices(in[0], "a");
+  out[0] = values_of(in[0]);
+  out[1] = batch_of(in[0], bool_);
+  return in[0].dtype;
+}
+
+// 1 / x, and 0 where `zero`.
+Tensor inverse_or_0(const Tensor& zero, const Tensor& x) {
+  return where(zero, 0, 1 / where(zero, 1, x));
+}
+// x_j + y_i at (i, j).
+Tensor pairwise(const Tensor& x, const Tensor& y) {
+  return expand_dims(x, -2) + expand_dims(y, -1);
+}
+// What counts as 0 beside the values of a's last axis: (..., 1).
+Tensor least_of(const Tensor& values, int64_t n) {
+  const double scale = static_cast<double>(n) * epsilon_of(values.dtype());
+  return max(abs(values), {.axis = -1, .keepdims = true}) * scale;
+}
+Tensor plus(const Tensor& sum, const Tensor& x) { return sum.defined() ? sum + x : x; }
+Tensor as_diagonal(const Tensor& x) {
+  return eye(x.shape()[x.ndim() - 1], 0, 0, {x.context(), x.dtype()}) * expand_dims(x, -1);
+}
+Tensor nothing(const Saved& saved, const Tensor& like) {
+  return zeros(saved.in_shape(0), {like.context(), like.dtype()});
+}
+
+// v (diag(dw) + (v' dv) / (w_j - w_i)) v'.
+Tensors eigh_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  const Tensor &w = saved.out(0), &v = saved.out(1);
+  if (w.size() == 0) return {nothing(saved, w)};
+  Tensor middle;
+  if (dout[1].defined()) {
+    const Tensor gaps = pairwise(w, -w);
+    const Tensor equal = abs(gaps) <= expand_dims(least_of(w, w.shape()[w.ndim() - 1]), -1);
+    middle = matmul(v, dout[1], {.transpose_a = true}) * inverse_or_0(equal, gaps);
+  }
+  if (dout[0].defined()) middle = plus(middle, as_diagonal(dout[0]));
+  return {symmetric(matmul(matmul(v, middle), v, {.transpose_b = true}))};
+}
+
+Tensors eigvalsh_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  const Tensor v = eigenvectors(saved.in(0), saved.attrs<EighAttrs>().upper)[1];
+  return {symmetric(matmul(by_columns(v, dout[0]), v, {.transpose_b = true}))};
+}
+
+Tensors svdvals_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  return {svdvals_slope(saved.in(0), dout[0])};
+}
+
+// With x = u' du - du' u and y = v' dv - dv' v, the part between u and v is
+//   diag(ds) + ((x + y) / (s_j - s_i) + (x - y) / (s_j + s_i)) / 2.
+// The parts of du and dv outside the spaces of u and v are divided by s.
+Tensors svd_gradient(const Saved& saved, std::span<const Tensor> dout) {
+  const Meta& meta = saved.in_meta(0);
+  const int64_t m = meta.shape[meta.rank - 2], n = meta.shape[meta.rank - 1];
+  const Tensor &du = dout[0], &ds = dout[1], &dvh = dout[2];
+  if (saved.attrs<SvdAttrs>().full_matrices && m != n) {
+    if (du.defined() || dvh.defined())
+      throw ValueError("svd: a of shape ", saved.in_shape(0),
+                       ": the gradient of u and vh exists for reduced vectors only; call it with "
+                       "{.full_matrices = false}");
+    return {svdvals_slope(saved.in(0), ds)};
+  }
+  const Tensor &u = saved.out(0), &s = saved.out(1), &vh = saved.out(2);
+  if (s.size() == 0) return {nothing(saved, s)};
+  const Tensor least = least_of(s, std::max(m, n));
+  const auto skew = [](const Tensor& x) { return x - turned(x); };
+  Tensor x, y, middle;
+  if (du.defined()) x = matmul(u, du, {.transpose_a = true});
+  if (dvh.defined()) y = matmul(vh, dvh, {.transpose_b = true});
+  if (x.defined() || y.defined()) {
+    const Tensor gaps = pairwise(s, -s), sums = pairwise(s, s), limit = expand_dims(least, -1);
+    const Tensor by_gap = inverse_or_0(abs(gaps) <= limit, gaps);
+    const Tensor by_sum = inverse_or_0(sums <= limit, sums);
+    if (x.defined()) middle = skew(x) * (by_gap + by_sum);
+    if (y.defined()) middle = plus(middle, skew(y) * (by_gap - by_sum));
+    middle = middle * .5;
+  }
+  if (ds.defined()) middle = plus(middle, as_diagonal(ds));
+  Tensor da = matmul(matmul(u, middle), vh);
+  const Tensor inverse = inverse_or_0(s <= least, s);
+  if (x.defined() && m > n) da = da + matmul(by_columns(du - matmul(u, x), inverse), vh);
+  if (y.defined() && n > m) da = da + matmul(by_columns(u, inverse), dvh - matmul(turned(y), vh));
+  return {da};
+}
+Keep svd_keeps(const SvdAttrs& attrs) {
+  const Keep results = keep_output(0) | keep_output(1) | keep_output(2);
+  return attrs.full_matrices ? results | keep_input(0) : results;
+}
+
+// Samples: matrices whose singular values, or the absolute values of eigenvalues, lie apart.
+
+Tensor apart(Context c, DType d, const Shape& shape, int variant = 0) {
+  const int64_t m = shape[shape.rank() - 2], n = shape[shape.rank() - 1];
+  const TensorOptions like{c, d};
+  const Tensor steps = expand_dims(arange(m, like), -1) + 1;
+  return sample_values(c, d, shape, -1, 1, variant) * .5 + eye(m, n, 0, like) * steps * steps;
+}
+
+Samples eigh_samples(Context c, DType d) {
+  Samples all;
+  for (const bool upper : {false, true})
+    for (const Shape& shape : {Shape{3, 3}, Shape{2, 5, 5}, Shape{1, 1}}) {
+      // Differences of one element would leave the symmetric matrices.
+      Sample s(Tensors{symmetric(apart(c, d, shape))}, EighAttrs{upper});
+      s.differentiable = false;
+      s.finite = {0};
+      all.push_back(s);
+    }
+  return all;
+}
+Samples svd_samples(Context c, DType d) {
+  Samples all;
+  for (const auto& [shape, full] : {std::pair{Shape{3, 3}, false},
+                                    {Shape{2, 4, 3}, false},
+                                    {Shape{3, 5}, false},
+                                    {Shape{3, 2}, true},
+                                    {Shape{4, 4}, true}}) {
+    Sample s(Tensors{apart(c, d, shape)}, SvdAttrs{full});
+    s.differentiable = !full;
+    s.finite = {0};
+    all.push_back(s);
+  }
+  return all;
+}
+Samples svdvals_samples(Context c, DType d) {
+  Samples all;
+  for (const Shape& shape : {Shape{3, 3}, Shape{2, 4, 3}, Shape{3, 5}}) {
+    Sample s(Tensors{apart(c, d, shape)});
+    s.finite = {0};
+    all.push_back(s);
+  }
+  return all;
+}
+
+}  // namespace
+
+void register_spectral() {
+  OpDef<EighAttrs>("eigh", {"a"})
+      .outputs(3)
+      .infer<&infer_eigh>()
+      .gradient<&eigh_gradient>(keep_output(0) | keep_output(1))
+      .samples<&eigh_samples>()
+      .no_capture(kIterates);
+  OpDef<EighAttrs>("eigvalsh", {"a"})
+      .outputs(2)
+      .infer<&infer_eigvalsh>()
+      .gradient<&eigvalsh_gradient>(keep_input(0))
+      .samples<&eigh_samples>()
+      .no_capture(kIterates);
+  OpDef<SvdAttrs>("svd", {"a"})
+      .outputs(4)
+      .infer<&infer_svd>()
+      .gradient<&svd_gradient>(Keep::none)
+      .keeps<&svd_keeps>()
+      .samples<&svd_samples>()
+      .no_capture(kIterates);
+  OpDef<>("svdvals", {"a"})
+      .outputs(2)
+      .infer<&infer_svdvals>()
+      .gradient<&svdvals_gradient>(keep_input(0))
+      .samples<&svdvals_samples>()
+      .no_capture(kIterates);
+}
+
+}  // namespace locus

@@ -1,0 +1,152 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <Eigen/Eigenvalues>
+
+#include <locus/ops/linalg/matrices_cpu.h>
+#include <locus/ops/linalg/spectral_kernel.h>
+#include <locus/ops/linalg/svd_cpu.h>
+
+namespace locus::LOCUS_ISA_NAMESPACE {
+namespace {
+
+template <class T>
+constexpr T kNaN = std::numeric_limits<T>::quiet_NaN();
+
+// 1 or -1: what makes the vector's sign positive.
+template <class T>
+T sign_of(const auto& vector) {
+  const T least = vector.cwiseAbs().maxCoeff() * static_cast<T>(kAsLarge);
+  for (Eigen::Index i = 0; i < vector.size(); ++i)
+    if (std::abs(vector[i]) >= least) return vector[i] < 0 ? T{-1} : T{1};
+  return 1;
+}
+
+template <class T>
+bool finite(const T* x, int64_t n) {
+  return std::all_of(x, x + n, [](T v) { return std::isfinite(v); });
+}
+// Whether the triangle of a matrix of n x n is finite.
+template <class T>
+bool finite_triangle(const T* a, int64_t n, bool upper) {
+  for (int64_t i = 0; i < n; ++i) {
+    const T* const row = a + i * n;
+    if (!(upper ? finite(row + i, n - i) : finite(row, i + 1))) return false;
+  }
+  return true;
+}
+
+// Eigenvalues w and, if v is given, eigenvectors of one matrix. Returns whether it failed.
+template <class T>
+bool decompose(const T* a, int64_t n, bool upper, T* w, T* v) {
+  if (n == 0) return false;
+  Eigen::SelfAdjointEigenSolver<Columns<T>> solver(n);
+  bool failed = !finite_triangle(a, n, upper);
+  if (!failed) {
+    // The solver reads the lower triangle. By columns, the memory is the transposed matrix.
+    const int vectors = v ? Eigen::ComputeEigenvectors : Eigen::EigenvaluesOnly;
+    if (upper)
+      solver.compute(Eigen::Map<const Columns<T>>(a, n, n), vectors);
+    else
+      solver.compute(ConstMap<T>(a, n, n), vectors);
+    failed = solver.info() != Eigen::Success;
+  }
+  if (failed) {
+    std::fill_n(w, n, kNaN<T>);
+    if (v) std::fill_n(v, n * n, kNaN<T>);
+    return true;
+  }
+  std::copy_n(solver.eigenvalues().data(), n, w);
+  for (int64_t j = 0; v && j < n; ++j) {
+    const auto vector = solver.eigenvectors().col(j);
+    MatrixMap<T>(v, n, n).col(j) = vector * sign_of<T>(vector);
+  }
+  return false;
+}
+
+// Singular values s and, if u is given, vectors u (m x columns) and vh (rows x n) of one matrix.
+template <class T>
+bool decompose(const T* a, int64_t m, int64_t n, bool full, T* u, T* s, T* vh) {
+  const int64_t k = std::min(m, n), columns = full ? m : k, rows = full ? n : k;
+  if (k == 0) {
+    if (u) MatrixMap<T>(u, m, columns).setIdentity();
+    if (u) MatrixMap<T>(vh, rows, n).setIdentity();
+    return false;
+  }
+  const auto take = [&](const auto& solver) {
+    std::copy_n(solver.singularValues().data(), k, s);
+    if (!u) return;
+    const auto& left = solver.matrixU();
+    const auto& right = solver.matrixV();
+    for (int64_t j = 0; j < columns; ++j) {
+      const T sign = sign_of<T>(left.col(j));
+      MatrixMap<T>(u, m, columns).col(j) = left.col(j) * sign;
+      if (j < k) MatrixMap<T>(vh, rows, n).row(j) = right.col(j).transpose() * sign;
+    }
+    for (int64_t j = k; j < rows; ++j)
+      MatrixMap<T>(vh, rows, n).row(j) = right.col(j).transpose() * sign_of<T>(right.col(j));
+  };
+  const unsigned thin = Eigen::ComputeThinU | Eigen::ComputeThinV;
+  const unsigned all = Eigen::ComputeFullU | Eigen::ComputeFullV;
+  if (finite(a, m * n) && with_factors<T>(ConstMap<T>(a, m, n), !u ? 0 : full ? all : thin, take))
+    return false;
+  std::fill_n(s, k, kNaN<T>);
+  if (u) std::fill_n(u, m * columns, kNaN<T>);
+  if (u) std::fill_n(vh, rows * n, kNaN<T>);
+  return true;
+}
+
+struct Backend {
+  template <DType D>
+  static void eigh(const Call& call) {
+    using T = CppTypeOf<D>;
+    eigenvalues<T>(call, call.out[1].as<T>(), call.out[2].as<bool>());
+  }
+  template <DType D>
+  static void eigvalsh(const Call& call) {
+    eigenvalues<CppTypeOf<D>>(call, nullptr, call.out[1].as<bool>());
+  }
+
+  template <DType D>
+  static void svd(const Call& call) {
+    using T = CppTypeOf<D>;
+    const Stack a(call.in[0].meta), u(call.out[0].meta), vh(call.out[2].meta);
+    const bool full = call.attributes<SvdAttrs>().full_matrices;
+    const int64_t k = std::min(a.m, a.n);
+    each_matrix(a.count, std::max(a.m, a.n), [&](int64_t i) {
+      call.out[3].as<bool>()[i] =
+          decompose(call.in[0].as<const T>() + i * a.size(), a.m, a.n, full,
+                    call.out[0].as<T>() + i * u.size(), call.out[1].as<T>() + i * k,
+                    call.out[2].as<T>() + i * vh.size());
+    });
+  }
+  template <DType D>
+  static void svdvals(const Call& call) {
+    using T = CppTypeOf<D>;
+    const Stack a(call.in[0].meta);
+    const int64_t k = std::min(a.m, a.n);
+    each_matrix(a.count, std::max(a.m, a.n), [&](int64_t i) {
+      call.out[1].as<bool>()[i] =
+          decompose<T>(call.in[0].as<const T>() + i * a.size(), a.m, a.n, false, nullptr,
+                       call.out[0].as<T>() + i * k, nullptr);
+    });
+  }
+
+ private:
+  template <class T>
+  static void eigenvalues(const Call& call, T* v, bool* failed) {
+    const Stack s(call.in[0].meta);
+    const bool upper = call.attributes<EighAttrs>().upper;
+    each_matrix(s.count, s.n, [&](int64_t k) {
+      failed[k] = decompose(call.in[0].as<const T>() + k * s.size(), s.n, upper,
+                            call.out[0].as<T>() + k * s.n, v ? v + k * s.size() : nullptr);
+    });
+  }
+};
+
+}  // namespace
+
+extern constinit const KernelList spectral = spectral_kernels<Backend>();
+
+}  // namespace locus::LOCUS_ISA_NAMESPACE

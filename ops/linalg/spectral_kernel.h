@@ -1,0 +1,31 @@
+// Attributes of eigh, eigvalsh, svd and svdvals, and the rule of their signs, for the host and for
+// nvcc. Matrices are row-major, one behind the other. `failed` is bool, one element per matrix.
+#pragma once
+
+#include <locus/ops/linalg/linalg_kernel.h>
+
+namespace locus {
+
+struct EighAttrs {
+  bool upper = false;  // the upper triangle is read
+};
+struct SvdAttrs {
+  bool full_matrices = false;
+};
+
+// A vector's sign is that of its first component whose absolute value is at least this part of the
+// largest. Components that differ by rounding alone are equal on every context then.
+inline constexpr double kAsLarge = 1 - 0x1p-8;
+
+template <class Backend>
+constexpr KernelList spectral_kernels() {
+  constexpr DTypes<f32, f64> kTypes;
+  KernelList list;
+  list.add_each("eigh", kTypes, [](auto d) { return Backend::template eigh<d>; });
+  list.add_each("eigvalsh", kTypes, [](auto d) { return Backend::template eigvalsh<d>; });
+  list.add_each("svd", kTypes, [](auto d) { return Backend::template svd<d>; });
+  list.add_each("svdvals", kTypes, [](auto d) { return Backend::template svdvals<d>; });
+  return list;
+}
+
+}  // namespace locus

@@ -1,0 +1,104 @@
+// Singular values by Eigen's divide and conquer, checked, else by its Jacobi method. Compiled once
+// per instruction set.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include <Eigen/SVD>
+
+namespace locus::LOCUS_ISA_NAMESPACE {
+
+template <class T>
+using Columns = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>;
+
+// The vector z that makes sing the exact singular values of a matrix of first column z and diagonal
+// diag (Gu and Eisenstat, equation 3.6). perm lists the columns that are not deflated. A singular
+// value is shifts + mus.
+template <class T>
+void exact_column(const auto& col0, const auto& diag, const auto& perm, const auto& sing,
+                  const auto& shifts, const auto& mus, auto& z) {
+  z.setZero();
+  const Eigen::Index n = perm.size();
+  if (n == 0) return;
+  const Eigen::Index last = perm(n - 1);
+  for (Eigen::Index q = 0; q < n; ++q) {
+    const Eigen::Index k = perm(q);
+    const T d = diag(k);
+    T product = (sing(last) + d) * (mus(last) + (shifts(last) - d));
+    for (Eigen::Index p = 0; p < n; ++p) {
+      if (p == q) continue;
+      const Eigen::Index i = perm(p), j = p < q ? i : perm(p - 1);
+      product *= ((sing(j) + d) / (diag(i) + d)) * ((mus(j) + (shifts(j) - d)) / (diag(i) - d));
+    }
+    const T size = std::sqrt(product);
+    z(k) = col0(k) > 0 ? size : -size;
+  }
+}
+
+}  // namespace locus::LOCUS_ISA_NAMESPACE
+
+// Eigen 3.4.0 reads perm(-1) here if an element of col0 is subnormal.
+#if !EIGEN_VERSION_AT_LEAST(3, 4, 1)
+namespace Eigen {
+
+template <>
+inline void BDCSVD<Matrix<float, Dynamic, Dynamic>>::perturbCol0(
+    const ArrayRef& col0, const ArrayRef& diag, const IndicesRef& perm, const VectorType& singVals,
+    const ArrayRef& shifts, const ArrayRef& mus, ArrayRef zhat) {
+  locus::LOCUS_ISA_NAMESPACE::exact_column<float>(col0, diag, perm, singVals, shifts, mus, zhat);
+}
+template <>
+inline void BDCSVD<Matrix<double, Dynamic, Dynamic>>::perturbCol0(
+    const ArrayRef& col0, const ArrayRef& diag, const IndicesRef& perm, const VectorType& singVals,
+    const ArrayRef& shifts, const ArrayRef& mus, ArrayRef zhat) {
+  locus::LOCUS_ISA_NAMESPACE::exact_column<double>(col0, diag, perm, singVals, shifts, mus, zhat);
+}
+
+}  // namespace Eigen
+#endif
+
+namespace locus::LOCUS_ISA_NAMESPACE {
+
+// Whether the columns of x are orthonormal up to rounding.
+template <class T>
+bool orthonormal(const Columns<T>& x) {
+  const auto n = static_cast<T>(x.rows());
+  const Columns<T> product = x.transpose() * x;
+  const T most = (product - Columns<T>::Identity(x.cols(), x.cols())).cwiseAbs().maxCoeff();
+  return most <= 2 * n * std::numeric_limits<T>::epsilon();  // false for NaN
+}
+
+// Divide and conquer gives wrong vectors for some matrices of low rank.
+template <class T>
+bool decomposes(const Eigen::BDCSVD<Columns<T>>& f, const Columns<T>& a) {
+  const auto& s = f.singularValues();
+  if (f.info() != Eigen::Success || !s.allFinite()) return false;
+  if (!f.computeU()) return true;
+  if (!orthonormal<T>(f.matrixU()) || !orthonormal<T>(f.matrixV())) return false;
+  const Columns<T> left = f.matrixU().leftCols(s.size()) * s.asDiagonal();
+  const Columns<T> rest = a - left * f.matrixV().leftCols(s.size()).transpose();
+  const auto n = static_cast<T>(std::max(a.rows(), a.cols()));
+  return rest.cwiseAbs().maxCoeff() <= n * std::numeric_limits<T>::epsilon() * s[0];
+}
+
+// Calls take(solver) with the factors of a finite matrix, and returns true; or returns false.
+template <class T>
+bool with_factors(const Columns<T>& a, unsigned options, const auto& take) {
+  constexpr Eigen::Index kJacobi = 16;
+  if (std::min(a.rows(), a.cols()) >= kJacobi) {
+    const Eigen::BDCSVD<Columns<T>> solver(a, options);
+    if (decomposes<T>(solver, a)) {
+      take(solver);
+      return true;
+    }
+  }
+  const Eigen::JacobiSVD<Columns<T>> solver(a, options);
+  if (solver.info() != Eigen::Success || !solver.singularValues().allFinite()) return false;
+  take(solver);
+  return true;
+}
+
+}  // namespace locus::LOCUS_ISA_NAMESPACE
