@@ -1,6 +1,9 @@
-// Samples of the composites of ops/linalg.h, on matrices of 2 x 2 that need no exchange of rows.
+// Samples of the composites of ops/linalg.h, on matrices of 2 x 2 for which formulas are short.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
+#include <utility>
 #include <vector>
 
 #include <locus/ops/create.h>
@@ -9,6 +12,13 @@
 #include "tests/composites/composite.h"
 
 namespace locus::test {
+
+// The singular values of a matrix of 2 x 2, by its trace and determinant.
+inline std::pair<double, double> two_singular_values(const Host& x, int64_t k) {
+  const double a = x.at({k, 0, 0}), b = x.at({k, 0, 1}), c = x.at({k, 1, 0}), d = x.at({k, 1, 1});
+  const double sum = std::hypot(a + d, b - c), difference = std::hypot(a - d, b + c);
+  return {(sum + difference) / 2, std::fabs(sum - difference) / 2};
+}
 
 inline std::vector<Composite> linalg_composites() {
   using O = TensorOptions;
@@ -69,6 +79,58 @@ inline std::vector<Composite> linalg_composites() {
          return {sum};
        },
        computed},
+      {"matrix_rank",
+       {{3, 2, 2}},
+       [](const Tensors& x, O) -> Tensors { return {matrix_rank(x[0], {.tol = 1})}; },
+       [](const Hosts& x) -> Hosts {
+         return {host({x[0].shape[0]}, [&](const Indices& i) {
+           const auto [most, least] = two_singular_values(x[0], i[0]);
+           return static_cast<double>(most > 1) + static_cast<double>(least > 1);
+         })};
+       },
+       {f32, f64},
+       i64},
+      {"matrix_norm",
+       {{3, 2, 2}},
+       [](const Tensors& x, O) -> Tensors {
+         return {matrix_norm(x[0], {.ord = "nuc"}), matrix_norm(x[0], {.ord = -2}),
+                 matrix_norm(x[0], {.ord = 1})};
+       },
+       [](const Hosts& x) -> Hosts {
+         const Shape shape{x[0].shape[0]};
+         return {
+             host(shape,
+                  [&](const Indices& i) {
+                    const auto [most, least] = two_singular_values(x[0], i[0]);
+                    return most + least;
+                  }),
+             host(shape, [&](const Indices& i) { return two_singular_values(x[0], i[0]).second; }),
+             host(shape, [&](const Indices& i) {
+               const auto column = [&](int64_t j) {
+                 return std::fabs(x[0].at({i[0], 0, j})) + std::fabs(x[0].at({i[0], 1, j}));
+               };
+               return std::max(column(0), column(1));
+             })};
+       },
+       {f32, f64}},
+      {"cond",
+       {{3, 2, 2}},
+       [](const Tensors& x, O) -> Tensors {
+         return {cond(x[0], -2), cond(x[0], "fro")};
+       },
+       [](const Hosts& x) -> Hosts {
+         const Shape shape{x[0].shape[0]};
+         return {host(shape,
+                      [&](const Indices& i) {
+                        const auto [most, least] = two_singular_values(x[0], i[0]);
+                        return least / most;
+                      }),
+                 host(shape, [&](const Indices& i) {
+                   const auto [most, least] = two_singular_values(x[0], i[0]);
+                   return (most * most + least * least) / (most * least);
+                 })};
+       },
+       {f32, f64}},
   };
 }
 

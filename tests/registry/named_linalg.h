@@ -12,7 +12,7 @@ namespace locus::test {
 inline NamedCalls named_linalg() {
   using T = const Tensors&;
   using C = Context;
-  const NamedInput square{{2, 3, 3}}, right{{3, 2}};
+  const NamedInput square{{2, 3, 3}}, right{{3, 2}}, tall{{2, 4, 3}};
   return {
       {"cholesky",
        {{{1, 1}}},
@@ -53,6 +53,39 @@ inline NamedCalls named_linalg() {
          return std::pair(f.q, f.r);
        }},
       {"expm", {{{2, 3, 3}}}, {}, [](T x, C) { return expm(x[0]); }},
+      {"eigh",
+       {square},
+       {{"UPLO", "U"}},
+       [](T x, C) {
+         const Eigh f = eigh(x[0], {.upper = true});
+         return std::pair(f.eigenvalues, f.eigenvectors);
+       }},
+      {"eigvalsh",
+       {square},
+       {{"UPLO", "U"}},
+       [](T x, C) { return eigvalsh(x[0], {.upper = true}); }},
+      {"svd",
+       {tall},
+       {{"full_matrices", false}, {"check", false}},
+       [](T x, C) {
+         const Svd f = svd(x[0], {.full_matrices = false, .check = false});
+         return Tensors{f.u, f.s, f.vh};
+       }},
+      {"svdvals", {tall}, {}, [](T x, C) { return svdvals(x[0]); }},
+      {"pinv", {tall}, {{"rcond", .1}}, [](T x, C) { return pinv(x[0], {.rcond = .1}); }},
+      {"lstsq",
+       {tall, {{4, 2}}},
+       {{"rcond", 1e-3}},
+       [](T x, C) {
+         const Lstsq f = lstsq(x[0], x[1], {.rcond = 1e-3});
+         return Tensors{f.x, f.residuals, f.rank, f.s};
+       }},
+      {"matrix_rank", {tall}, {{"tol", .5}}, [](T x, C) { return matrix_rank(x[0], {.tol = .5}); }},
+      {"matrix_norm",
+       {tall},
+       {{"ord", "nuc"}, {"keepdims", true}},
+       [](T x, C) { return matrix_norm(x[0], {.ord = "nuc", .keepdims = true}); }},
+      {"cond", {square}, {{"p", -2}}, [](T x, C) { return cond(x[0], -2); }},
   };
 }
 

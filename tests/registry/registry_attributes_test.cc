@@ -14,8 +14,10 @@
 #include <locus/ops/index/flat_index_kernel.h>
 #include <locus/ops/index/index_kernel.h>
 #include <locus/ops/join/join_kernel.h>
+#include <locus/ops/linalg/least_squares.h>
 #include <locus/ops/linalg/linalg_kernel.h>
 #include <locus/ops/linalg/qr_kernel.h>
+#include <locus/ops/linalg/spectral_kernel.h>
 #include <locus/ops/matmul_attrs.h>
 #include <locus/ops/norm/norm_kernel.h>
 #include <locus/ops/optim_numbers.h>
@@ -191,6 +193,9 @@ Known known() {
       &Pool::channels_last, &Pool::ceil_mode, &Pool::count_include_pad, &Pool::adaptive>(
       all, {"window", "stride", "padding", "size", "result", "channels_last", "ceil_mode",
             "count_include_pad", "adaptive"});
+  add<EighAttrs, 0, &EighAttrs::upper>(all, {"upper"});
+  add<SvdAttrs, 0, &SvdAttrs::full_matrices>(all, {"full_matrices"});
+  add<RcondAttrs, 0, &RcondAttrs::rcond>(all, {"rcond"});
   add<SortAttrs, 0, &SortAttrs::axis, &SortAttrs::descending>(all, {"axis", "descending"});
   add<TopkAttrs, 0, &TopkAttrs::axis, &TopkAttrs::largest, &TopkAttrs::k>(all,
                                                                           {"axis", "largest", "k"});

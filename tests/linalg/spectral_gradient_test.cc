@@ -1,0 +1,173 @@
+// Gradients of eigenvalues and singular values, of equal ones too, beside finite differences.
+#include <locus/core/error.h>
+#include <locus/ops/rearrange.h>
+#include "tests/linalg/spectral.h"
+
+namespace locus::test {
+namespace {
+
+using testing::HasSubstr;
+
+Tensor half_sum(const Tensor& x) { return (x + transposed(x)) * .5; }
+Tensor gradient_of(const std::function<Tensor(const Tensor&)>& f, const Tensor& a) {
+  const Tensor x = a.copyto(a.context());
+  x.attach_grad();
+  Tensor y;
+  {
+    const autograd::Record record;
+    y = f(x);
+  }
+  y.backward();
+  return x.grad();
+}
+
+TEST(EighGradient, OfFirstAndSecondOrderAgreesWithDifferences) {
+  for (Context c : kernel_contexts())
+    for (const bool upper : {false, true}) {
+      const Tensors a{symmetric_numbers({2, 4, 4}, c)};
+      check_gradients(
+          [&](const Tensors& x) -> Tensors {
+            const Eigh f = eigh(half_sum(x[0]), {.upper = upper});
+            return {f.eigenvalues, f.eigenvectors};
+          },
+          a);
+      check_gradients(
+          [&](const Tensors& x) -> Tensors { return {eigvalsh(half_sum(x[0]), {.upper = upper})}; },
+          a);
+      check_gradients(
+          [&](const Tensors& x) -> Tensors {
+            return {eigh(half_sum(x[0]), {.upper = upper}).eigenvectors};
+          },
+          a);
+    }
+}
+
+TEST(EighGradient, IsSymmetric) {
+  for (Context c : contexts()) {
+    const Tensor a = symmetric_numbers({4, 4}, c);
+    for (const bool upper : {false, true}) {
+      const Tensor g = gradient_of(
+          [&](const Tensor& x) {
+            const Eigh f = eigh(x, {.upper = upper});
+            return sum(square(f.eigenvalues) + f.eigenvectors[1]);
+          },
+          a);
+      EXPECT_EQ(values(g), values(transposed(g)));
+      EXPECT_GT(largest(g), 0);
+    }
+  }
+}
+
+// sum(w^2) = sum(a^2), and the projector of equal eigenvalues does not depend on their vectors.
+TEST(EighGradient, OfEqualEigenvaluesIsFiniteAndRightForWhatIsUnique) {
+  for (Context c : contexts()) {
+    const Tensor one = eye(3, 0, 0, {c, f64});
+    expect_near(values(gradient_of([](const Tensor& x) { return sum(square(eigvalsh(x))); }, one)),
+                values(one * 2), 1e-14, "gradient");
+    const Tensor two =
+        one * 2 - one * expand_dims(array({1.0, 0.0, 0.0}, {c, f64}), -1);  // 1, 2, 2
+    const Tensor weight = half_sum(normal_numbers({3, 3}, c));
+    const auto projected = [&](const Tensor& x) {
+      const Tensor v = slice_axis(eigh(x).eigenvectors, -1, Slice(1, 3));
+      return sum(matmul(v, transposed(v)) * weight);
+    };
+    const Tensor got = gradient_of(projected, two);
+    const std::vector<double> g = values(got), w = values(weight);
+    // First order: the projector of 2, 2 changes by da between the spaces, over 2 - 1.
+    for (const size_t i : {1u, 2u}) EXPECT_NEAR(g[i], w[i], 1e-13);
+    EXPECT_NEAR(g[0], 0, 1e-13);
+    EXPECT_NEAR(g[5], 0, 1e-13);
+    for (const Tensor& a : {one, zeros({3, 3}, {c, f64}), ones({3, 3}, {c, f64})}) {
+      const Tensor all = gradient_of(
+          [](const Tensor& x) {
+            const Eigh f = eigh(x);
+            return sum(f.eigenvectors) + sum(f.eigenvalues);
+          },
+          a);
+      EXPECT_LT(largest(all), 100);
+    }
+  }
+}
+
+TEST(SvdGradient, OfFirstAndSecondOrderAgreesWithDifferences) {
+  for (Context c : kernel_contexts())
+    for (const Shape& shape : {Shape{3, 3}, Shape{2, 4, 2}, Shape{2, 4}}) {
+      const Tensors a{normal_numbers(shape, c)};
+      check_gradients(
+          [](const Tensors& x) -> Tensors {
+            const Svd f = svd(x[0], {.full_matrices = false});
+            return {f.u, f.s, f.vh};
+          },
+          a);
+      check_gradients(
+          [](const Tensors& x) -> Tensors { return {svd(x[0], {.full_matrices = false}).vh}; }, a);
+      check_gradients([](const Tensors& x) -> Tensors { return {svdvals(x[0])}; }, a);
+      check_gradients([](const Tensors& x) -> Tensors { return {svd(x[0]).s}; }, a);
+    }
+}
+
+TEST(SvdGradient, OfVectorsThatAreNotReducedIsRefused) {
+  for (Context c : contexts()) {
+    const Tensor a = normal_numbers({3, 2}, c);
+    EXPECT_THAT(message_of<ValueError>(
+                    [&] { gradient_of([](const Tensor& x) { return sum(svd(x).u); }, a); }),
+                HasSubstr("call it with {.full_matrices = false}"));
+  }
+}
+
+// u vh, the nearest orthonormal matrix, does not depend on the vectors of equal singular values.
+TEST(SvdGradient, OfEqualSingularValuesIsFiniteAndRightForWhatIsUnique) {
+  for (Context c : contexts()) {
+    const Tensor one = eye(3, 0, 0, {c, f64}), weight = normal_numbers({3, 3}, c);
+    const auto nearest = [&](const Tensor& x) {
+      const Svd f = svd(x);
+      return sum(matmul(f.u, f.vh) * weight);
+    };
+    expect_near(values(gradient_of(nearest, one)), values((weight - transposed(weight)) * .5),
+                1e-13, "gradient");
+    for (const Tensor& a : {one, zeros({3, 3}, {c, f64}), ones({3, 3}, {c, f64})}) {
+      const Tensor all = gradient_of(
+          [](const Tensor& x) {
+            const Svd f = svd(x);
+            return sum(f.u) + sum(f.s) + sum(f.vh);
+          },
+          a);
+      EXPECT_LT(largest(all), 100);
+    }
+  }
+}
+
+TEST(PinvGradient, OfFirstAndSecondOrderAgreesWithDifferences) {
+  for (Context c : kernel_contexts())
+    for (const Shape& shape : {Shape{3, 3}, Shape{2, 4, 2}, Shape{2, 4}}) {
+      const Tensor a = normal_numbers(shape, c);
+      check_gradients([](const Tensors& x) -> Tensors { return {pinv(x[0])}; }, {a});
+      const Tensor b = normal_numbers({shape[shape.rank() - 2], 3}, c, f64, 1);
+      check_gradients(
+          [](const Tensors& x) -> Tensors {
+            const Lstsq f = lstsq(x[0], x[1]);
+            return {f.x, f.residuals, f.s};
+          },
+          {a, b});
+    }
+  for (Context c : contexts()) {
+    const Tensor one = eye(3, 0, 0, {c, f64}), weight = normal_numbers({3, 3}, c);
+    expect_near(values(gradient_of([&](const Tensor& x) { return sum(pinv(x) * weight); }, one)),
+                values(-weight), 1e-13, "gradient");
+  }
+}
+
+TEST(MatrixNormGradient, AgreesWithDifferences) {
+  for (Context c : kernel_contexts()) {
+    const Tensors a{normal_numbers({2, 3, 4}, c)}, square{normal_numbers({2, 3, 3}, c)};
+    for (const MatrixOrd& ord : std::vector<MatrixOrd>{"fro", "nuc", 2, -2, 1, -1, INFINITY}) {
+      check_gradients(
+          [&](const Tensors& x) -> Tensors { return {matrix_norm(x[0], {.ord = ord})}; }, a);
+      check_gradients([&](const Tensors& x) -> Tensors { return {cond(x[0], ord)}; }, square, true,
+                      1e-5);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace locus::test
