@@ -105,6 +105,8 @@ void add_linalg(Context c, const Shape& shape, const std::string& size) {
   add("lu", [](const Tensor& a) { lu(a); });
   add("det", [](const Tensor& a) { det(a); });
   add("qr", [](const Tensor& a) { qr(a); });
+  add("eigh", [](const Tensor& a) { eigh(a); });
+  add("svd", [](const Tensor& a) { svd(a, {.full_matrices = false}); });
 }
 
 }  // namespace

@@ -154,6 +154,8 @@ def linalg_calls(xp, linalg, n, batch):
         yield f"inv {size}", lambda: linalg.inv(a)
         yield f"det {size}", lambda: linalg.det(a)
         yield f"qr {size}", lambda: linalg.qr(a)
+        yield f"eigh {size}", lambda: linalg.eigh(a)
+        yield f"svd {size}", lambda: linalg.svd(a, full_matrices=False)
 
 
 def torch_linalg():
@@ -170,7 +172,9 @@ def torch_linalg():
                            ("inv", lambda: torch.linalg.inv(a)),
                            ("lu", lambda: torch.linalg.lu(a)),
                            ("det", lambda: torch.linalg.det(a)),
-                           ("qr", lambda: torch.linalg.qr(a))):
+                           ("qr", lambda: torch.linalg.qr(a)),
+                           ("eigh", lambda: torch.linalg.eigh(a)),
+                           ("svd", lambda: torch.linalg.svd(a, full_matrices=False))):
             yield f"PyTorch {torch.__version__} {device}: {name} {size}", per_call(
                 call, wait, calls=10), "µs"
 
