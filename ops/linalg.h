@@ -179,17 +179,14 @@ Tensor cond(const Tensor& a, const MatrixOrd& p = 2, Caller = Caller::here());
 
 // --- Details ---
 //
-// - NaN in the triangle that eigh does not read has no effect.
 // - {.check = false}: matrix_rank of an entry without a result is 0. residuals have elements if m >
 //   n, and are NaN where the rank is below n.
-
-// Gradients:
-// - Those of eigh and eigvalsh are symmetric, as for a symmetric a.
+// - Gradients of eigh and eigvalsh are symmetric. Those of pinv and lstsq hold where the rank
+// stays.
 // - Values count as equal if they differ by at most max(m, n) epsilon times the largest. Turning
 //   vectors of equal values into each other counts as 0, so no gradient is infinite. A function
 //   that does not depend on the choice of such vectors has the right gradient.
 // - Singular values up to that limit are not divided by.
 // - u and vh have gradients if they are reduced or a is square, else a ValueError.
-// - Those of pinv and lstsq hold where the rank stays.
 
 }  // namespace locus
