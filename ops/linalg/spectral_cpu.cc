@@ -76,7 +76,6 @@ bool decompose(const T* a, int64_t m, int64_t n, bool full, T* u, T* s, T* vh) {
   }
   const auto take = [&](const auto& solver) {
     std::copy_n(solver.singularValues().data(), k, s);
-    if (!u) return;
     const auto& left = solver.matrixU();
     const auto& right = solver.matrixV();
     for (int64_t j = 0; j < columns; ++j) {
@@ -89,7 +88,9 @@ bool decompose(const T* a, int64_t m, int64_t n, bool full, T* u, T* s, T* vh) {
   };
   const unsigned thin = Eigen::ComputeThinU | Eigen::ComputeThinV;
   const unsigned all = Eigen::ComputeFullU | Eigen::ComputeFullV;
-  if (finite(a, m * n) && with_factors<T>(ConstMap<T>(a, m, n), !u ? 0 : full ? all : thin, take))
+  const ConstMap<T> matrix(a, m, n);
+  if (finite(a, m * n) &&
+      (u ? with_factors<T>(matrix, full ? all : thin, take) : values_of<T>(matrix, s)))
     return false;
   std::fill_n(s, k, kNaN<T>);
   if (u) std::fill_n(u, m * columns, kNaN<T>);

@@ -1,5 +1,5 @@
-// Singular values by Eigen's divide and conquer, checked, else by its Jacobi method. Compiled once
-// per instruction set.
+// Singular vectors by Eigen's divide and conquer, checked, else by its Jacobi method; values alone
+// by eigenvalues. Compiled once per instruction set.
 #pragma once
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 
+#include <Eigen/Eigenvalues>
 #include <Eigen/SVD>
 
 namespace locus::LOCUS_ISA_NAMESPACE {
@@ -62,6 +63,28 @@ inline void BDCSVD<Matrix<double, Dynamic, Dynamic>>::perturbCol0(
 
 namespace locus::LOCUS_ISA_NAMESPACE {
 
+// The singular values s, descending, of a finite matrix: those of its bidiagonal form b are the
+// eigenvalues, not negative, of the tridiagonal matrix that [0 b; b' 0] is after a permutation.
+template <class T>
+bool values_of(Columns<T> a, T* s) {
+  if (a.rows() < a.cols()) a.transposeInPlace();
+  const Eigen::Index k = a.cols();
+  T scale = a.cwiseAbs().maxCoeff();
+  if (scale == 0) scale = 1;
+  a /= scale;
+  auto form = Eigen::internal::UpperBidiagonalization<Columns<T>>(a).bidiagonal();
+  using Vector = Eigen::Matrix<T, Eigen::Dynamic, 1>;
+  Vector beside(2 * k - 1);
+  for (Eigen::Index i = 0; i < k; ++i) beside[2 * i] = form.diagonal()[i];
+  for (Eigen::Index i = 1; i < k; ++i) beside[2 * i - 1] = form.template diagonal<1>()[i - 1];
+  Eigen::SelfAdjointEigenSolver<Columns<T>> solver;
+  solver.computeFromTridiagonal(Vector::Zero(2 * k), beside, Eigen::EigenvaluesOnly);
+  if (solver.info() != Eigen::Success || !solver.eigenvalues().allFinite()) return false;
+  for (Eigen::Index i = 0; i < k; ++i)
+    s[i] = std::max(T{0}, solver.eigenvalues()[2 * k - 1 - i]) * scale;
+  return true;
+}
+
 // Whether the columns of x are orthonormal up to rounding.
 template <class T>
 bool orthonormal(const Columns<T>& x) {
@@ -76,7 +99,6 @@ template <class T>
 bool decomposes(const Eigen::BDCSVD<Columns<T>>& f, const Columns<T>& a) {
   const auto& s = f.singularValues();
   if (f.info() != Eigen::Success || !s.allFinite()) return false;
-  if (!f.computeU()) return true;
   if (!orthonormal<T>(f.matrixU()) || !orthonormal<T>(f.matrixV())) return false;
   const Columns<T> left = f.matrixU().leftCols(s.size()) * s.asDiagonal();
   const Columns<T> rest = a - left * f.matrixV().leftCols(s.size()).transpose();
