@@ -61,12 +61,13 @@ foreach(isa ${isas})
   # -mprefer-vector-width=512: g++ otherwise keeps to 256 bits, also if the processor has 512.
   if(NOT isa STREQUAL "base")
     target_compile_options(locus_kernels_${isa} PRIVATE -march=x86-64-${isa}
-      $<$<STREQUAL:${isa},v4>:-mprefer-vector-width=512>
-      # g++ warns inside its own AVX intrinsics and of arrays that loops fill (GCC bug 105593).
-      $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized;-Wno-uninitialized>)
+      $<$<STREQUAL:${isa},v4>:-mprefer-vector-width=512>)
   elseif(LOCUS_NATIVE AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     target_compile_options(locus_kernels_${isa} PRIVATE -mprefer-vector-width=512)
   endif()
+  # g++ warns inside Eigen, its own AVX intrinsics and of arrays that loops fill (GCC bug 105593).
+  target_compile_options(locus_kernels_${isa} PRIVATE
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized;-Wno-uninitialized>)
   set_target_properties(locus_kernels_${isa} PROPERTIES CXX_VISIBILITY_PRESET hidden
                                                         VISIBILITY_INLINES_HIDDEN ON)
   target_sources(locus PRIVATE $<TARGET_OBJECTS:locus_kernels_${isa}>)
