@@ -179,6 +179,7 @@ Tensor cond(const Tensor& a, const MatrixOrd& p = 2, Caller = Caller::here());
 
 // --- Details ---
 //
+// - On the host, eigh and svd compute f32 in f64.
 // - {.check = false}: matrix_rank of an entry without a result is 0. residuals have elements if m >
 //   n, and are NaN where the rank is below n.
 // - Gradients of eigh and eigvalsh are symmetric. Those of pinv and lstsq hold where the rank

@@ -13,13 +13,14 @@ namespace {
 
 template <class T>
 constexpr T kNaN = std::numeric_limits<T>::quiet_NaN();
+template <class T>
+using VectorMap = Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, 1>>;
 
 // 1 or -1: what makes the vector's sign positive.
-template <class T>
-T sign_of(const auto& vector) {
-  const T least = vector.cwiseAbs().maxCoeff() * static_cast<T>(kAsLarge);
+double sign_of(const auto& vector) {
+  const double least = vector.cwiseAbs().maxCoeff() * kAsLarge;
   for (Eigen::Index i = 0; i < vector.size(); ++i)
-    if (std::abs(vector[i]) >= least) return vector[i] < 0 ? T{-1} : T{1};
+    if (std::abs(vector[i]) >= least) return vector[i] < 0 ? -1 : 1;
   return 1;
 }
 
@@ -41,15 +42,13 @@ bool finite_triangle(const T* a, int64_t n, bool upper) {
 template <class T>
 bool decompose(const T* a, int64_t n, bool upper, T* w, T* v) {
   if (n == 0) return false;
-  Eigen::SelfAdjointEigenSolver<Columns<T>> solver(n);
+  Eigen::SelfAdjointEigenSolver<Columns> solver(n);
   bool failed = !finite_triangle(a, n, upper);
   if (!failed) {
     // The solver reads the lower triangle. By columns, the memory is the transposed matrix.
-    const int vectors = v ? Eigen::ComputeEigenvectors : Eigen::EigenvaluesOnly;
-    if (upper)
-      solver.compute(Eigen::Map<const Columns<T>>(a, n, n), vectors);
-    else
-      solver.compute(ConstMap<T>(a, n, n), vectors);
+    Columns matrix = ConstMap<T>(a, n, n).template cast<double>();
+    if (upper) matrix.transposeInPlace();
+    solver.compute(matrix, v ? Eigen::ComputeEigenvectors : Eigen::EigenvaluesOnly);
     failed = solver.info() != Eigen::Success;
   }
   if (failed) {
@@ -57,10 +56,10 @@ bool decompose(const T* a, int64_t n, bool upper, T* w, T* v) {
     if (v) std::fill_n(v, n * n, kNaN<T>);
     return true;
   }
-  std::copy_n(solver.eigenvalues().data(), n, w);
+  VectorMap<T>(w, n) = solver.eigenvalues().template cast<T>();
   for (int64_t j = 0; v && j < n; ++j) {
     const auto vector = solver.eigenvectors().col(j);
-    MatrixMap<T>(v, n, n).col(j) = vector * sign_of<T>(vector);
+    MatrixMap<T>(v, n, n).col(j) = (vector * sign_of(vector)).template cast<T>();
   }
   return false;
 }
@@ -74,24 +73,30 @@ bool decompose(const T* a, int64_t m, int64_t n, bool full, T* u, T* s, T* vh) {
     if (u) MatrixMap<T>(vh, rows, n).setIdentity();
     return false;
   }
+  MatrixMap<T> left(u, m, columns), right(vh, rows, n);
   const auto take = [&](const auto& solver) {
-    std::copy_n(solver.singularValues().data(), k, s);
-    const auto& left = solver.matrixU();
-    const auto& right = solver.matrixV();
+    VectorMap<T>(s, k) = solver.singularValues().template cast<T>();
     for (int64_t j = 0; j < columns; ++j) {
-      const T sign = sign_of<T>(left.col(j));
-      MatrixMap<T>(u, m, columns).col(j) = left.col(j) * sign;
-      if (j < k) MatrixMap<T>(vh, rows, n).row(j) = right.col(j).transpose() * sign;
+      const auto vector = solver.matrixU().col(j);
+      const double sign = sign_of(vector);
+      left.col(j) = (vector * sign).template cast<T>();
+      if (j < k) right.row(j) = (solver.matrixV().col(j).transpose() * sign).template cast<T>();
     }
-    for (int64_t j = k; j < rows; ++j)
-      MatrixMap<T>(vh, rows, n).row(j) = right.col(j).transpose() * sign_of<T>(right.col(j));
+    for (int64_t j = k; j < rows; ++j) {
+      const auto vector = solver.matrixV().col(j);
+      right.row(j) = (vector.transpose() * sign_of(vector)).template cast<T>();
+    }
   };
   const unsigned thin = Eigen::ComputeThinU | Eigen::ComputeThinV;
   const unsigned all = Eigen::ComputeFullU | Eigen::ComputeFullV;
-  const ConstMap<T> matrix(a, m, n);
-  if (finite(a, m * n) &&
-      (u ? with_factors<T>(matrix, full ? all : thin, take) : values_of<T>(matrix, s)))
-    return false;
+  bool done = false;
+  if (finite(a, m * n)) {
+    const Columns matrix = ConstMap<T>(a, m, n).template cast<double>();
+    Eigen::VectorXd values(k);
+    done = u ? with_factors(matrix, full ? all : thin, take) : values_of(matrix, values.data());
+    if (done && !u) VectorMap<T>(s, k) = values.template cast<T>();
+  }
+  if (done) return false;
   std::fill_n(s, k, kNaN<T>);
   if (u) std::fill_n(u, m * columns, kNaN<T>);
   if (u) std::fill_n(vh, rows * n, kNaN<T>);
