@@ -228,7 +228,9 @@ Samples triangular_samples(Context c, DType d) {
 Samples lu_samples(Context c, DType d) {
   Samples all;
   for (const Shape& shape : {Shape{3, 3}, Shape{2, 4, 3}, Shape{3, 5}}) {
-    Sample s(Tensors{sample_values(c, d, shape)});
+    const int64_t m = shape[shape.rank() - 2], n = shape[shape.rank() - 1];
+    const Tensor one = eye(m, n, 0, {c, d});  // pivots that no difference exchanges
+    Sample s(Tensors{sample_values(c, d, shape, -1, 1) + flip(one, 0) * 5});
     s.finite = {0};
     all.push_back(s);
   }
