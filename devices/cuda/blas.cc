@@ -76,12 +76,14 @@ void blas_product(const Call& call, DType in, int64_t m, int64_t n, int64_t k, M
 
 namespace {
 
-// Calls f(handle) on the call's stream, without a workspace.
+// Calls f(handle) on the call's stream, with a workspace.
 void with_blas(const Call& call, const auto& f) {
+  const Scratch workspace(call, kWorkspace);
   Blas& blas = *static_cast<Blas*>(library(call.stream, Library::blas));
   const MutexLock lock(blas.mutex);
   const OutsideCapture allowed;
   LOCUS_CUDA(cublasSetStream(blas.handle, static_cast<cudaStream_t>(call.stream.native)));
+  LOCUS_CUDA(cublasSetWorkspace(blas.handle, workspace.data(), kWorkspace));
   f(blas.handle);
 }
 

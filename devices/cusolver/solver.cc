@@ -2,6 +2,7 @@
 
 #include <cusolverDn.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -23,7 +24,7 @@ namespace locus::cuda {
 
 namespace {
 
-// The handle of one device. Calls only enqueue, so threads share it in turns.
+// The handle of one device, which threads share in turns. Iterations may keep one waiting.
 struct Solver {
   Mutex mutex;
   cusolverDnHandle_t handle LOCUS_GUARDED_BY(mutex) = nullptr;
@@ -38,11 +39,9 @@ void with_solver(const Call& call, const auto& f) {
   Solver& solver = *static_cast<Solver*>(library(call.stream, Library::solver));
   const MutexLock lock(solver.mutex);
   const OutsideCapture allowed;  // the first call of a kind loads its kernels
-  if (!solver.handle) {
-    LOCUS_CUDA(cusolverDnCreate(&solver.handle));
-    LOCUS_CUDA(cusolverDnCreateParams(&solver.parameters));
-    LOCUS_CUDA(cusolverDnCreateGesvdjInfo(&solver.jacobi));
-  }
+  if (!solver.parameters) LOCUS_CUDA(cusolverDnCreateParams(&solver.parameters));
+  if (!solver.jacobi) LOCUS_CUDA(cusolverDnCreateGesvdjInfo(&solver.jacobi));
+  if (!solver.handle) LOCUS_CUDA(cusolverDnCreate(&solver.handle));
   LOCUS_CUDA(cusolverDnSetStream(solver.handle, static_cast<cudaStream_t>(call.stream.native)));
   if constexpr (std::is_invocable_v<decltype(f), cusolverDnHandle_t, gesvdjInfo_t>)
     f(solver.handle, solver.jacobi);
@@ -140,33 +139,35 @@ void solver_qr_q(const Call& call, DType d, int64_t m, int64_t columns, int64_t 
 
 void solver_eigen(const Call& call, DType d, bool vectors, int64_t n, void* a, void* w,
                   int64_t count, int* info) {
-  constexpr int64_t kBatched = 512;  // several matrices up to this length: one call for all
+  constexpr int64_t kBatched = 512;  // several matrices up to this length: in one call
+  constexpr int64_t kMost = 4096;    // matrices a call: the work memory grows with their number
   const cudaDataType_t type = type_of(d);
   const cusolverEigMode_t mode = vectors ? CUSOLVER_EIG_MODE_VECTOR : CUSOLVER_EIG_MODE_NOVECTOR;
   constexpr cublasFillMode_t kLower = CUBLAS_FILL_MODE_LOWER;
   with_solver(call, [&](cusolverDnHandle_t handle, cusolverDnParams_t parameters) {
     const bool batched = count > 1 && n <= kBatched;
+    const int64_t bytes = d == f64 ? 8 : 4, together = batched ? std::min(count, kMost) : 1;
+    const auto matrix = [&](int64_t k) { return static_cast<char*>(a) + k * n * n * bytes; };
+    const auto values = [&](int64_t k) { return static_cast<char*>(w) + k * n * bytes; };
     size_t on_device = 0, on_host = 0;
     if (batched)
       LOCUS_CUDA(cusolverDnXsyevBatched_bufferSize(handle, parameters, mode, kLower, n, type, a, n,
-                                                   type, w, type, &on_device, &on_host, count));
+                                                   type, w, type, &on_device, &on_host, together));
     else
       LOCUS_CUDA(cusolverDnXsyevd_bufferSize(handle, parameters, mode, kLower, n, type, a, n, type,
                                              w, type, &on_device, &on_host));
     const Scratch work(call, on_device);
     std::vector<char> host(on_host);
-    if (batched) {
-      LOCUS_CUDA(cusolverDnXsyevBatched(handle, parameters, mode, kLower, n, type, a, n, type, w,
-                                        type, work.data(), on_device, host.data(), on_host, info,
-                                        count));
-      return;
+    for (int64_t k = 0; k < count; k += together) {
+      if (batched)
+        LOCUS_CUDA(cusolverDnXsyevBatched(
+            handle, parameters, mode, kLower, n, type, matrix(k), n, type, values(k), type,
+            work.data(), on_device, host.data(), on_host, info + k, std::min(together, count - k)));
+      else
+        LOCUS_CUDA(cusolverDnXsyevd(handle, parameters, mode, kLower, n, type, matrix(k), n, type,
+                                    values(k), type, work.data(), on_device, host.data(), on_host,
+                                    info + k));
     }
-    const int64_t bytes = d == f64 ? 8 : 4;
-    for (int64_t k = 0; k < count; ++k)
-      LOCUS_CUDA(cusolverDnXsyevd(handle, parameters, mode, kLower, n, type,
-                                  static_cast<char*>(a) + k * n * n * bytes, n, type,
-                                  static_cast<char*>(w) + k * n * bytes, type, work.data(),
-                                  on_device, host.data(), on_host, info + k));
   });
 }
 
