@@ -75,6 +75,7 @@ Qr qr(const Tensor& a, QrMode mode = QrMode::reduced, Caller = Caller::here());
 // The determinant, 0 of a singular matrix. There the gradient is NaN.
 Tensor det(const Tensor& a, Caller = Caller::here());
 // The determinant's sign, -1, 0 or 1, and the logarithm of its absolute value, -inf for 0.
+// There the gradient is NaN.
 struct Slogdet {
   Tensor sign, logabsdet;
 };
@@ -174,7 +175,7 @@ struct MatrixNormOptions {
 // An entry with NaN has the norm NaN.
 Tensor matrix_norm(const Tensor& x, const MatrixNormOptions& = {}, Caller = Caller::here());
 // The condition number matrix_norm(a) matrix_norm(inv(a)). Order 2 takes rectangular matrices. The
-// condition number of a singular matrix is inf. Nothing waits.
+// condition number of a singular matrix is inf, and 0 for p = -2. Nothing waits.
 Tensor cond(const Tensor& a, const MatrixOrd& p = 2, Caller = Caller::here());
 
 // --- Details ---
@@ -182,11 +183,12 @@ Tensor cond(const Tensor& a, const MatrixOrd& p = 2, Caller = Caller::here());
 // - On the host, eigh and svd compute f32 in f64.
 // - {.check = false}: matrix_rank of an entry without a result is 0. residuals have elements if m >
 //   n, and are NaN where the rank is below n.
-// - Gradients of eigh and eigvalsh are symmetric. Those of pinv and lstsq hold where the rank
-// stays.
+// - Gradients of eigh and eigvalsh are symmetric. Those of pinv and lstsq hold if the singular
+//   values that count as 0 are 0.
 // - Values count as equal if they differ by at most max(m, n) epsilon times the largest. Turning
-//   vectors of equal values into each other counts as 0, so no gradient is infinite. A function
-//   that does not depend on the choice of such vectors has the right gradient.
+//   vectors of equal values into each other counts as 0, so no gradient is infinite. There, first
+//   gradients are right for functions of the values, and of the projector on all vectors of a
+//   value; those of v diag(w) v', and second gradients, lack the part between these vectors.
 // - Singular values up to that limit are not divided by.
 // - u and vh have gradients if they are reduced or a is square, else a ValueError.
 

@@ -32,7 +32,7 @@ std::vector<int> halvings(const Tensor& a, Caller from) {
   constexpr double kMost = 5.371920351148152;
   capture::check_wait(a.context(), "expm", from);
   const autograd::Pause pause(autograd::is_training());
-  const Tensor norms = max(sum(abs(a), {.axis = -2}), {.axis = -1});
+  const Tensor norms = max(sum(abs(a.astype(f64)), {.axis = -2}), {.axis = -1});
   std::vector<int> all;
   for (const double norm : norms.to_vector<double>(from)) {
     int exponent = 0;  // norm / kMost is below 2^exponent

@@ -11,6 +11,9 @@ inline constexpr int64_t kLongest = int64_t{1} << 31;
 
 inline void expect_matrices(const Meta& x, const char* what) {
   if (x.rank < 2) throw ShapeError("expected ", what, " of at least 2 axes");
+  int64_t batch = 1;
+  for (int i = 0; i < x.rank - 2; ++i) batch *= x.shape[i];
+  if (batch >= kLongest) throw ShapeError("expected fewer than 2^31 matrices");
   for (int i = x.rank - 2; i < x.rank; ++i)
     if (x.shape[i] >= kLongest) throw ShapeError("expected matrices shorter than 2^31");
 }

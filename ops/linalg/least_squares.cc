@@ -117,7 +117,7 @@ Samples pinv_samples(Context c, DType d) {
       const int64_t m = shape[shape.rank() - 2], n = shape[shape.rank() - 1];
       const TensorOptions like{c, d};
       const Tensor steps = expand_dims(arange(m, like), -1) + 1;
-      // Differences of one element would raise the rank if values are dropped.
+      // The gradient counts values that are dropped as 0.
       Sample s(
           Tensors{sample_values(c, d, shape, -1, 1) * .25 + eye(m, n, 0, like) * steps * steps},
           RcondAttrs{rcond});

@@ -17,10 +17,12 @@ using MatrixMap = Eigen::Map<Matrix<T>>;
 template <class T>
 using ConstMap = Eigen::Map<const Matrix<T>>;
 
-// Calls f(i) for each of `count` matrices of n x n; several threads share them.
-inline void each_matrix(int64_t count, int64_t n, const auto& f) {
-  constexpr int64_t kWork = 1 << 16;
-  const int64_t grain = std::max<int64_t>(1, kWork / std::max<int64_t>(1, n * n * n));
+// Calls f(i) for each of `count` matrices of m x n; several threads share them.
+inline void each_matrix(int64_t count, int64_t m, int64_t n, const auto& f) {
+  constexpr double kWork = 1 << 16;
+  const double work =
+      static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(std::min(m, n));
+  const int64_t grain = std::max<int64_t>(1, static_cast<int64_t>(kWork / std::max(1., work)));
   parallel_ranges(count, grain, [&](int64_t i, int64_t end) {
     for (; i < end; ++i) f(i);
   });

@@ -38,7 +38,13 @@ Tensor squares(const char* who, const Tensor& x) {
 
 void expect_none(const char* who, const Tensor& a, const Tensor& failed, const char* what,
                  Caller from) {
-  capture::check_wait(a.context(), who, from);
+  try {
+    capture::check_wait(a.context(), who, from);
+  } catch (const CaptureError&) {
+    throw CaptureError(who,
+                       ": the host waits for the check of the result; pass {.check = false} to ",
+                       "record the call");
+  }
   if (failed.size() == 0 || !any(failed).item<bool>(from)) return;
   std::string which = "the matrix";
   if (failed.ndim() > 0) {

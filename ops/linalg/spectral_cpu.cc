@@ -74,8 +74,9 @@ bool decompose(const T* a, int64_t m, int64_t n, bool full, T* u, T* s, T* vh) {
     return false;
   }
   MatrixMap<T> left(u, m, columns), right(vh, rows, n);
+  double scale = 1;  // a power of 2 near the largest element
   const auto take = [&](const auto& solver) {
-    VectorMap<T>(s, k) = solver.singularValues().template cast<T>();
+    VectorMap<T>(s, k) = (solver.singularValues() * scale).template cast<T>();
     for (int64_t j = 0; j < columns; ++j) {
       const auto vector = solver.matrixU().col(j);
       const double sign = sign_of(vector);
@@ -91,10 +92,13 @@ bool decompose(const T* a, int64_t m, int64_t n, bool full, T* u, T* s, T* vh) {
   const unsigned all = Eigen::ComputeFullU | Eigen::ComputeFullV;
   bool done = false;
   if (finite(a, m * n)) {
-    const Columns matrix = ConstMap<T>(a, m, n).template cast<double>();
+    Columns matrix = ConstMap<T>(a, m, n).template cast<double>();
+    const double most = matrix.cwiseAbs().maxCoeff();
+    if (most > 0) scale = std::scalbn(1., std::ilogb(most));
+    matrix /= scale;
     Eigen::VectorXd values(k);
     done = u ? with_factors(matrix, full ? all : thin, take) : values_of(matrix, values.data());
-    if (done && !u) VectorMap<T>(s, k) = values.template cast<T>();
+    if (done && !u) VectorMap<T>(s, k) = (values * scale).template cast<T>();
   }
   if (done) return false;
   std::fill_n(s, k, kNaN<T>);
@@ -120,7 +124,7 @@ struct Backend {
     const Stack a(call.in[0].meta), u(call.out[0].meta), vh(call.out[2].meta);
     const bool full = call.attributes<SvdAttrs>().full_matrices;
     const int64_t k = std::min(a.m, a.n);
-    each_matrix(a.count, std::max(a.m, a.n), [&](int64_t i) {
+    each_matrix(a.count, a.m, a.n, [&](int64_t i) {
       call.out[3].as<bool>()[i] =
           decompose(call.in[0].as<const T>() + i * a.size(), a.m, a.n, full,
                     call.out[0].as<T>() + i * u.size(), call.out[1].as<T>() + i * k,
@@ -132,7 +136,7 @@ struct Backend {
     using T = CppTypeOf<D>;
     const Stack a(call.in[0].meta);
     const int64_t k = std::min(a.m, a.n);
-    each_matrix(a.count, std::max(a.m, a.n), [&](int64_t i) {
+    each_matrix(a.count, a.m, a.n, [&](int64_t i) {
       call.out[1].as<bool>()[i] =
           decompose<T>(call.in[0].as<const T>() + i * a.size(), a.m, a.n, false, nullptr,
                        call.out[0].as<T>() + i * k, nullptr);
@@ -144,7 +148,7 @@ struct Backend {
   static void eigenvalues(const Call& call, T* v, bool* failed) {
     const Stack s(call.in[0].meta);
     const bool upper = call.attributes<EighAttrs>().upper;
-    each_matrix(s.count, s.n, [&](int64_t k) {
+    each_matrix(s.count, s.n, s.n, [&](int64_t k) {
       failed[k] = decompose(call.in[0].as<const T>() + k * s.size(), s.n, upper,
                             call.out[0].as<T>() + k * s.n, v ? v + k * s.size() : nullptr);
     });

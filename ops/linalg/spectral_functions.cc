@@ -143,6 +143,8 @@ Tensor matrix_rank(const Tensor& given, const RankOptions& o, Caller from) try {
   if (o.tol && o.rtol)
     throw ValueError("matrix_rank: tol is ", *o.tol, ", rtol is ", *o.rtol,
                      "; expected one of them");
+  if (o.tol && !(*o.tol >= 0))
+    throw ValueError("matrix_rank: tol is ", *o.tol, "; expected a number from 0 on");
   const double rtol = rcond_of("matrix_rank", "rtol", o.rtol, a);
   const Tensors f = singular_values(a);
   if (o.check) expect_none("matrix_rank", given, f[1], kFailed, from);

@@ -61,9 +61,6 @@ namespace locus::LOCUS_ISA_NAMESPACE {
 inline bool values_of(Columns a, double* s) {
   if (a.rows() < a.cols()) a.transposeInPlace();
   const Eigen::Index k = a.cols();
-  double scale = a.cwiseAbs().maxCoeff();
-  if (scale == 0) scale = 1;
-  a /= scale;
   auto form = Eigen::internal::UpperBidiagonalization<Columns>(a).bidiagonal();
   using Vector = Eigen::VectorXd;
   Vector beside(2 * k - 1);
@@ -72,8 +69,7 @@ inline bool values_of(Columns a, double* s) {
   Eigen::SelfAdjointEigenSolver<Columns> solver;
   solver.computeFromTridiagonal(Vector::Zero(2 * k), beside, Eigen::EigenvaluesOnly);
   if (solver.info() != Eigen::Success || !solver.eigenvalues().allFinite()) return false;
-  for (Eigen::Index i = 0; i < k; ++i)
-    s[i] = std::max(0., solver.eigenvalues()[2 * k - 1 - i]) * scale;
+  for (Eigen::Index i = 0; i < k; ++i) s[i] = std::max(0., solver.eigenvalues()[2 * k - 1 - i]);
   return true;
 }
 
