@@ -206,6 +206,16 @@ TEST(LinearAlgebra, NanStaysInItsEntry) {
   }
 }
 
+TEST(LinearAlgebra, ChecksRefuseToBeRecorded) {
+  LOCUS_NEEDS_ANY_GPUS(1);
+  const Tensor a = one(zeros({2, 2}, gpu(0)));
+  EXPECT_THAT(message_of<CaptureError>([&] {
+                Capture capture(gpu(0));
+                cholesky(a);
+              }),
+              StartsWith("cholesky: the host waits for the check of the result; pass {.check"));
+}
+
 TEST(LinearAlgebra, RefusesWhatIsNoSystem) {
   const Tensor wide = ones({2, 3}), square = ones({2, 2}), half = ones({2, 2}, f16);
   const auto shape = [](const auto& f) { return message_of<ShapeError>(f); };
