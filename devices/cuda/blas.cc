@@ -87,20 +87,30 @@ void with_blas(const Call& call, const auto& f) {
   f(blas.handle);
 }
 
+constexpr float kOne = 1;
+constexpr double kOne64 = 1;
+
+struct TriangularFlags {
+  cublasFillMode_t half;
+  cublasOperation_t op;
+  cublasDiagType_t unit;
+};
+TriangularFlags flags_of(const TriangularProduct& p) {
+  return {p.upper ? CUBLAS_FILL_MODE_UPPER : CUBLAS_FILL_MODE_LOWER,
+          p.transpose ? CUBLAS_OP_T : CUBLAS_OP_N,
+          p.unit_diagonal ? CUBLAS_DIAG_UNIT : CUBLAS_DIAG_NON_UNIT};
+}
+
 }  // namespace
 
 void blas_solve_triangular(const Call& call, const TriangularProduct& p, const void* a, void* b) {
   with_blas(call, [&](cublasHandle_t handle) {
-    const cublasFillMode_t half = p.upper ? CUBLAS_FILL_MODE_UPPER : CUBLAS_FILL_MODE_LOWER;
-    const cublasOperation_t op = p.transpose ? CUBLAS_OP_T : CUBLAS_OP_N;
-    const cublasDiagType_t unit = p.unit_diagonal ? CUBLAS_DIAG_UNIT : CUBLAS_DIAG_NON_UNIT;
-    const double one64 = 1;
-    const float one = 1;
+    const auto [half, op, unit] = flags_of(p);
     if (p.dtype == f64)
-      LOCUS_CUDA(cublasDtrsm_64(handle, CUBLAS_SIDE_RIGHT, half, op, unit, p.m, p.n, &one64,
+      LOCUS_CUDA(cublasDtrsm_64(handle, CUBLAS_SIDE_RIGHT, half, op, unit, p.m, p.n, &kOne64,
                                 static_cast<const double*>(a), p.n, static_cast<double*>(b), p.m));
     else
-      LOCUS_CUDA(cublasStrsm_64(handle, CUBLAS_SIDE_RIGHT, half, op, unit, p.m, p.n, &one,
+      LOCUS_CUDA(cublasStrsm_64(handle, CUBLAS_SIDE_RIGHT, half, op, unit, p.m, p.n, &kOne,
                                 static_cast<const float*>(a), p.n, static_cast<float*>(b), p.m));
   });
 }
@@ -108,17 +118,13 @@ void blas_solve_triangular(const Call& call, const TriangularProduct& p, const v
 void blas_solve_triangular_each(const Call& call, const TriangularProduct& p, void** a, void** b,
                                 int64_t count) {
   with_blas(call, [&](cublasHandle_t handle) {
-    const cublasFillMode_t half = p.upper ? CUBLAS_FILL_MODE_UPPER : CUBLAS_FILL_MODE_LOWER;
-    const cublasOperation_t op = p.transpose ? CUBLAS_OP_T : CUBLAS_OP_N;
-    const cublasDiagType_t unit = p.unit_diagonal ? CUBLAS_DIAG_UNIT : CUBLAS_DIAG_NON_UNIT;
-    const double one64 = 1;
-    const float one = 1;
+    const auto [half, op, unit] = flags_of(p);
     if (p.dtype == f64)
-      LOCUS_CUDA(cublasDtrsmBatched_64(handle, CUBLAS_SIDE_RIGHT, half, op, unit, p.m, p.n, &one64,
+      LOCUS_CUDA(cublasDtrsmBatched_64(handle, CUBLAS_SIDE_RIGHT, half, op, unit, p.m, p.n, &kOne64,
                                        const_cast<const double**>(reinterpret_cast<double**>(a)),
                                        p.n, reinterpret_cast<double**>(b), p.m, count));
     else
-      LOCUS_CUDA(cublasStrsmBatched_64(handle, CUBLAS_SIDE_RIGHT, half, op, unit, p.m, p.n, &one,
+      LOCUS_CUDA(cublasStrsmBatched_64(handle, CUBLAS_SIDE_RIGHT, half, op, unit, p.m, p.n, &kOne,
                                        const_cast<const float**>(reinterpret_cast<float**>(a)), p.n,
                                        reinterpret_cast<float**>(b), p.m, count));
   });
