@@ -49,7 +49,7 @@ Tensor solve(const Tensor& a, const Tensor& b, const SolveOptions& = {}, Caller 
 // The same for a triangular a, of which the other triangle is not read.
 Tensor solve_triangular(const Tensor& a, const Tensor& b, const TriangularOptions& = {},
                         Caller = Caller::here());
-// x with a x = 1.
+// The inverse: a inv(a) is the identity matrix.
 Tensor inv(const Tensor& a, const SolveOptions& = {}, Caller = Caller::here());
 
 // a = p l u by partial pivoting, for a of shape (..., m, n) and k = min(m, n): p (m, m) is a
@@ -60,9 +60,9 @@ struct Lu {
 Lu lu(const Tensor& a, Caller = Caller::here());
 
 // a = q r for a of shape (..., m, n), k = min(m, n): q has orthonormal columns, r is upper
-// triangular with a diagonal that is not negative. NumPy's signs are any.
+// triangular with a diagonal that is not negative. NumPy does not fix signs.
 //   reduced   q (m, k), r (k, n); unique if the first k columns of a are independent
-//   complete  q (m, m), r (m, n); the last m - n columns of q are any orthonormal rest
+//   complete  q (m, m), r (m, n); the last m - n columns of q only complete a basis
 //   r         q is undefined, r (k, n)
 // A matrix with NaN or infinity has NaN in q, and in r on and above its diagonal. The gradient has
 // no meaning if the first k columns are dependent, and is an Error for a complete q with m > n.

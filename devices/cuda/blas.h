@@ -25,8 +25,8 @@ struct BlasOptions {
 void blas_product(const Call& call, DType in, int64_t m, int64_t n, int64_t k, Matrix a, Matrix b,
                   void* c, int64_t count, const BlasOptions& options);
 
-// Column-major matrices of f32 or f64 without gaps, on the device. Of `count` matrices there is an
-// array of pointers, on the device, too.
+// Column-major matrices of f32 or f64 without gaps, on the device. Functions with a
+// `count` take pointers to that many matrices, in an array on the device.
 //
 // x with x op(a) = b, in place of b (m x n), where op transposes a triangular a (n x n) or not.
 struct TriangularProduct {
