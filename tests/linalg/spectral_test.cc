@@ -227,16 +227,10 @@ TEST(Spectral, RefusesWhatIsNoMatrix) {
   }
 }
 
-TEST(Spectral, TakesLargeElementsAndManyMatrices) {
+TEST(Spectral, TakesLargeElements) {
   for (const Context c : end_contexts()) {
     const Svd f = svd(full({2, 2}, 1e307, {c, f64}));
     EXPECT_NEAR(f.s[0].item<double>() / 1e307, 2, 1e-12);
-    const Tensor many = normal_numbers({20000, 2, 2}, c, f32);
-    const Tensor a = many + transposed(many);
-    const Eigh e = eigh(a);
-    const Tensor again =
-        matmul(e.eigenvectors * expand_dims(e.eigenvalues, -2), transposed(e.eigenvectors));
-    EXPECT_LT(largest(again - a), 1e-4);
   }
 }
 
