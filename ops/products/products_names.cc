@@ -9,15 +9,15 @@
 namespace locus {
 namespace {
 
-Tensor dot_of_axes(const ops::Arguments& a) {
-  const bool none_a = a["axes_a"].none(), none_b = a["axes_b"].none();
-  if (none_a && none_b) return tensordot(a.tensor(0), a.tensor(1), int64_t{a["axes"]});
-  if (none_a || none_b)
-    throw ValueError("tensordot: ", none_a ? "axes_a" : "axes_b",
+Tensor call_tensordot(const ops::Arguments& a) {
+  const bool lacks_a = a["axes_a"].none(), lacks_b = a["axes_b"].none();
+  if (lacks_a && lacks_b) return tensordot(a.tensor(0), a.tensor(1), int64_t{a["axes"]});
+  if (lacks_a || lacks_b)
+    throw ValueError("tensordot: ", lacks_a ? "axes_a" : "axes_b",
                      " is none; expected axes_a and axes_b, or neither");
-  const std::vector<int> of_a = a["axes_a"], of_b = a["axes_b"];
-  return tensordot(a.tensor(0), a.tensor(1), std::span<const int>(of_a),
-                   std::span<const int>(of_b));
+  const std::vector<int> axes_a = a["axes_a"], axes_b = a["axes_b"];
+  return tensordot(a.tensor(0), a.tensor(1), std::span<const int>(axes_a),
+                   std::span<const int>(axes_b));
 }
 
 using Binary = Tensor (*)(const Tensor&, const Tensor&, Caller);
@@ -30,19 +30,19 @@ ops::Definition define_binary(const char* name, Binary f) {
 }  // namespace
 
 void register_products_names() {
-  const std::vector<std::string> of_pairs = {"multiply", "matmul", "not_equal", "reshape",
-                                             "transpose"};
-  std::vector<std::string> of_einsum = of_pairs;
-  of_einsum.insert(of_einsum.end(), {"diagonal", "sum", "any"});
+  const std::vector<std::string> contraction_ops = {"multiply", "matmul", "not_equal", "reshape",
+                                                    "transpose"};
+  std::vector<std::string> einsum_ops = contraction_ops;
+  einsum_ops.insert(einsum_ops.end(), {"diagonal", "sum", "any"});
   ops::define("einsum(*operands, subscripts: text)", [](const ops::Arguments& a) {
     const std::string_view subscripts = a["subscripts"];
     return einsum(subscripts, a.tensors());
-  }).made_of(of_einsum);
+  }).made_of(einsum_ops);
   ops::define("tensordot(a, b, axes: int = 2, axes_a: ints = none, axes_b: ints = none)",
-              dot_of_axes)
-      .made_of(of_pairs);
-  define_binary("inner", inner).made_of(of_pairs);
-  define_binary("vdot", vdot).made_of(of_pairs);
+              call_tensordot)
+      .made_of(contraction_ops);
+  define_binary("inner", inner).made_of(contraction_ops);
+  define_binary("vdot", vdot).made_of(contraction_ops);
   define_binary("outer", outer).made_of({"multiply", "reshape"});
   define_binary("kron", kron).made_of({"multiply", "reshape", "broadcast_to"});
   ops::define("cross(a, b, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int = none)",
