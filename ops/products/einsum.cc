@@ -5,41 +5,38 @@
 #include <utility>
 
 #include <locus/core/base/at_line.h>
+#include <locus/core/error.h>
 #include <locus/core/observe/memory_events.h>
-#include <locus/ops/call_check.h>
-#include <locus/ops/elementwise/call.h>
+#include <locus/ops/products/contract.h>
+#include <locus/ops/products/operands.h>
 #include <locus/ops/products/subscripts.h>
 #include <locus/ops/view.h>
 
 namespace locus {
 namespace {
 
-using detail::Labels, detail::Subscripts, detail::Term, detail::has;
+using detail::Labels, detail::Subscripts, detail::Term, detail::contains;
 
-void drop(Labels& labels, int axis) { labels.erase(labels.begin() + axis); }
-
-// Axis j of x repeats the label of axis i, with i < j. The diagonal becomes the last axis.
-void take_diagonal(Term& t, int i, int j) {
-  const int label = t.labels[static_cast<size_t>(i)];
-  t.x = diagonal(t.x, 0, i, j);
-  drop(t.labels, j);
-  drop(t.labels, i);
-  t.labels.push_back(label);
-}
+// Replaces two axes of one label by their diagonal, which becomes the last axis. False if the
+// labels are distinct.
 bool take_diagonal(Term& t) {
   for (int j = 1; j < t.x.ndim(); ++j)
-    for (int i = 0; i < j; ++i)
-      if (t.labels[static_cast<size_t>(i)] == t.labels[static_cast<size_t>(j)]) {
-        take_diagonal(t, i, j);
-        return true;
-      }
+    for (int i = 0; i < j; ++i) {
+      const int label = t.labels[static_cast<size_t>(i)];
+      if (t.labels[static_cast<size_t>(j)] != label) continue;
+      t.x = diagonal(t.x, 0, i, j);
+      t.labels.erase(t.labels.begin() + j);
+      t.labels.erase(t.labels.begin() + i);
+      t.labels.push_back(label);
+      return true;
+    }
   return false;
 }
 
-// An operand with distinct labels, without the axes of length 1 that are repeated or summed. The
-// only operand keeps these axes, so that its sum is a new tensor.
-Term term_of(const Tensor& x, const Labels& labels, const Subscripts& subscripts) {
-  Term t{x, labels};
+// An operand with distinct labels, without the axes of length 1 that are repeated or summed. A
+// single operand keeps these axes: their sum makes the result a new tensor.
+Term make_term(Tensor x, const Labels& labels, const Subscripts& subscripts) {
+  Term t{std::move(x), labels};
   while (take_diagonal(t)) {
   }
   if (subscripts.operands().size() == 1) return t;
@@ -48,7 +45,8 @@ Term term_of(const Tensor& x, const Labels& labels, const Subscripts& subscripts
   for (int i = 0; i < t.x.ndim(); ++i) {
     const int label = t.labels[static_cast<size_t>(i)];
     const int64_t n = t.x.shape()[i];
-    if (n == 1 && (subscripts.length(label) != 1 || !has(subscripts.result(), label))) continue;
+    if (n == 1 && (subscripts.length(label) != 1 || !contains(subscripts.result(), label)))
+      continue;
     rest.push_back(label);
     lengths.push_back(n);
   }
@@ -56,104 +54,100 @@ Term term_of(const Tensor& x, const Labels& labels, const Subscripts& subscripts
   return {detail::reshape_exact(t.x, Shape(lengths)), rest};
 }
 
-// Chooses and multiplies pairs of terms.
+// The terms of a call, of which pairs are replaced by their products.
 class Contraction {
  public:
   Contraction(std::vector<Term> terms, const Subscripts& subscripts)
       : terms_(std::move(terms)), subscripts_(subscripts) {}
 
-  // False if each pair has a result of too many axes.
-  bool multiply_best() {
-    std::optional<Pair> best;
-    for (const bool sharing : {true, false}) {
-      for (size_t i = 0; i < terms_.size(); ++i)
-        for (size_t j = i + 1; j < terms_.size(); ++j) consider(i, j, sharing, best);
-      if (best) break;
-    }
+  const std::vector<Term>& terms() const { return terms_; }
+
+  // Sums each term over the labels that neither another term nor the result has.
+  void sum_unshared_labels() {
+    for (size_t i = 0; i < terms_.size(); ++i)
+      terms_[i] = detail::sum_except(terms_[i], kept_labels(i, i));
+  }
+  // Multiplies the best pair of terms that share a label, or else of any terms. False if each
+  // product has too many axes.
+  bool multiply_pair() {
+    std::optional<Pair> best = best_pair(true);
+    if (!best) best = best_pair(false);
     if (!best) return false;
-    Term product = detail::contract(terms_[best->i], terms_[best->j], kept(best->i, best->j));
-    terms_.erase(terms_.begin() + static_cast<int>(best->j));
-    terms_.erase(terms_.begin() + static_cast<int>(best->i));
+    const auto [i, j] = std::pair(best->i, best->j);
+    Term product = detail::contract(terms_[i], terms_[j], kept_labels(i, j));
+    terms_.erase(terms_.begin() + static_cast<int>(j));
+    terms_.erase(terms_.begin() + static_cast<int>(i));
     terms_.push_back(std::move(product));
     return true;
   }
-  // The sum of each term over the labels that no other term and no result has.
-  void sum_alone() {
-    for (size_t i = 0; i < terms_.size(); ++i) terms_[i] = detail::summed(terms_[i], kept(i, i));
-  }
-  const std::vector<Term>& terms() const { return terms_; }
 
  private:
   struct Pair {
     size_t i, j;
-    double removed, cost;
+    double removed, cost;  // elements that the product saves; multiplications and additions
   };
 
-  // The labels of terms i and j that the result or another term has. Those of the result come
+  // The labels of terms i and j that the result or a third term has. The result's labels come
   // first, in its order.
-  Labels kept(size_t i, size_t j) const {
-    Labels all;
+  Labels kept_labels(size_t i, size_t j) const {
+    Labels kept;
     for (int label : subscripts_.result())
-      if (has(terms_[i].labels, label) || has(terms_[j].labels, label)) all.push_back(label);
+      if (contains(terms_[i].labels, label) || contains(terms_[j].labels, label))
+        kept.push_back(label);
     for (size_t of : {i, j})
       for (int label : terms_[of].labels)
         for (size_t k = 0; k < terms_.size(); ++k)
-          if (k != i && k != j && !has(all, label) && has(terms_[k].labels, label))
-            all.push_back(label);
-    return all;
+          if (k != i && k != j && !contains(kept, label) && contains(terms_[k].labels, label))
+            kept.push_back(label);
+    return kept;
   }
-  double size_of(const Labels& labels) const {
+  double count_elements(const Labels& labels) const {
     double size = 1;
     for (int label : labels) size *= static_cast<double>(subscripts_.length(label));
     return size;
   }
-  // As NumPy's greedy order: the pair that removes most elements, then the one of least cost.
-  void consider(size_t i, size_t j, bool sharing, std::optional<Pair>& best) const {
-    const Labels &a = terms_[i].labels, &b = terms_[j].labels, left = kept(i, j);
-    if (left.size() > static_cast<size_t>(kMaxRank)) return;
-    Labels all = a;
-    for (int label : b)
-      if (!has(all, label)) all.push_back(label);
-    if (sharing && all.size() == a.size() + b.size()) return;
-    const double cost = size_of(all) * (all.size() > left.size() ? 2 : 1);
-    const Pair pair{i, j, size_of(a) + size_of(b) - size_of(left), cost};
-    if (!best || pair.removed > best->removed ||
-        (pair.removed == best->removed && pair.cost < best->cost))
-      best = pair;
+  // As NumPy's greedy order: the pair that removes most elements, then the pair of least cost.
+  std::optional<Pair> best_pair(bool sharing) const {
+    std::optional<Pair> best;
+    for (size_t i = 0; i < terms_.size(); ++i)
+      for (size_t j = i + 1; j < terms_.size(); ++j) {
+        const Labels &a = terms_[i].labels, &b = terms_[j].labels, kept = kept_labels(i, j);
+        if (kept.size() > static_cast<size_t>(kMaxRank)) continue;
+        Labels all = a;
+        for (int label : b)
+          if (!contains(all, label)) all.push_back(label);
+        if (sharing && all.size() == a.size() + b.size()) continue;
+        const double removed = count_elements(a) + count_elements(b) - count_elements(kept);
+        const double cost = count_elements(all) * (all.size() > kept.size() ? 2 : 1);
+        if (!best || removed > best->removed || (removed == best->removed && cost < best->cost))
+          best = {i, j, removed, cost};
+      }
+    return best;
   }
 
   std::vector<Term> terms_;
   const Subscripts& subscripts_;
 };
 
-void check_operands(const Tensors& operands) {
-  for (size_t i = 0; i < operands.size(); ++i) {
-    detail::expect_tensor("einsum", operands[i], "operand ", i);
-    detail::expect_together("einsum", "operands[0]", operands[0], text_of("operands[", i, "]"),
-                            operands[i]);
-  }
-}
-
 }  // namespace
 
 Tensor einsum(std::string_view text, const Tensors& operands, Caller from) try {
   const UserLine user_line(from);
-  check_operands(operands);
+  detail::check_operands("einsum", operands, "operand", "operands");
   const Subscripts subscripts(text, operands);
-  DType d = operands[0].dtype();
-  for (const Tensor& x : operands) d = promote(d, x.dtype());
+  Tensors promoted = detail::promote_all(operands);
   std::vector<Term> terms;
-  for (size_t i = 0; i < operands.size(); ++i)
-    terms.push_back(term_of(detail::as(operands[i], d), subscripts.operands()[i], subscripts));
-  Contraction all(std::move(terms), subscripts);
-  all.sum_alone();
-  while (all.terms().size() > 1)
-    if (!all.multiply_best())
+  for (size_t i = 0; i < promoted.size(); ++i)
+    terms.push_back(make_term(std::move(promoted[i]), subscripts.operands()[i], subscripts));
+  Contraction contraction(std::move(terms), subscripts);
+  contraction.sum_unshared_labels();
+  while (contraction.terms().size() > 1)
+    if (!contraction.multiply_pair())
       throw ShapeError("einsum: subscripts \"", text, "\": the product of any two operands has ",
                        "more than ", kMaxRank, " axes; expected fewer letters; multiply some ",
                        "operands first");
-  const Tensor y = detail::arranged(all.terms()[0], subscripts.result());
-  return y.is(operands[0]) ? detail::reshape_exact(y, y.shape()) : y;  // a tensor of its own
+  const Tensor y = detail::permute(contraction.terms()[0], subscripts.result());
+  return y.is(operands[0]) ? detail::reshape_exact(y, y.shape()) : y;  // a view, not the operand
 } catch (const Error&) {
   rethrow_at(from);
 }

@@ -5,43 +5,46 @@
 #include <vector>
 
 #include <locus/core/base/at_line.h>
+#include <locus/core/error.h>
 #include <locus/core/observe/memory_events.h>
-#include <locus/ops/call_check.h>
-#include <locus/ops/elementwise/call.h>
 #include <locus/ops/products.h>
 #include <locus/ops/products/contract.h>
+#include <locus/ops/products/operands.h>
 #include <locus/ops/view.h>
 
 namespace locus {
 namespace {
 
-// The best order of a chain of matrices, by dynamic programming.
-class Chain {
+// The order of fewest multiplications, by dynamic programming.
+class MatrixChain {
  public:
-  explicit Chain(const Tensors& matrices)
+  explicit MatrixChain(const Tensors& matrices)
       : matrices_(matrices), n_(matrices.size()), cost_(n_ * n_), cut_(n_ * n_) {
     for (size_t length = 1; length < n_; ++length)
-      for (size_t i = 0; i + length < n_; ++i) choose(i, i + length);
+      for (size_t i = 0; i + length < n_; ++i) choose_cut(i, i + length);
   }
   // The product of matrices i to j.
-  Tensor product(size_t i, size_t j) const {
+  Tensor multiply(size_t i, size_t j) const {
     if (i == j) return matrices_[i];
     const size_t cut = cut_[i * n_ + j];
-    return detail::matrix_product(product(i, cut), product(cut + 1, j));
+    return detail::multiply_matrices(multiply(i, cut), multiply(cut + 1, j));
   }
 
  private:
   double rows(size_t i) const { return static_cast<double>(matrices_[i].shape()[0]); }
   double columns(size_t i) const { return static_cast<double>(matrices_[i].shape()[1]); }
 
-  // Where to cut the product of i to j. The product of i to `cut` is the left factor.
-  void choose(size_t i, size_t j) {
-    double& least = cost_[i * n_ + j];
-    least = std::numeric_limits<double>::infinity();
+  // Chooses where to cut the product of matrices i to j: its left factor is the product of i to
+  // cut.
+  void choose_cut(size_t i, size_t j) {
+    double& best = cost_[i * n_ + j];
+    best = std::numeric_limits<double>::infinity();
     for (size_t cut = i; cut < j; ++cut) {
       const double cost =
           cost_[i * n_ + cut] + cost_[(cut + 1) * n_ + j] + rows(i) * columns(cut) * columns(j);
-      if (cost < least) least = cost, cut_[i * n_ + j] = cut;
+      if (cost >= best) continue;
+      best = cost;
+      cut_[i * n_ + j] = cut;
     }
   }
 
@@ -51,14 +54,9 @@ class Chain {
   std::vector<size_t> cut_;
 };
 
-// Axes of a factor: a matrix, or a vector at an end.
-void check_factors(const Tensors& all) {
-  if (all.size() < 2)
-    throw ValueError("multi_dot: got ", all.size(), " matrices; expected two or more");
+// Each operand is a matrix. The first and the last may be vectors.
+void check_shapes(const Tensors& all) {
   for (size_t i = 0; i < all.size(); ++i) {
-    detail::expect_tensor("multi_dot", all[i], "matrix ", i);
-    detail::expect_together("multi_dot", "matrices[0]", all[0], text_of("matrices[", i, "]"),
-                            all[i]);
     const bool end = i == 0 || i + 1 == all.size();
     if (all[i].ndim() != 2 && !(end && all[i].ndim() == 1))
       throw ShapeError("multi_dot: matrix ", i, " ", describe(all[i]),
@@ -74,11 +72,11 @@ void check_factors(const Tensors& all) {
 
 Tensor multi_dot(const Tensors& matrices, Caller from) try {
   const UserLine user_line(from);
-  check_factors(matrices);
-  DType d = matrices[0].dtype();
-  for (const Tensor& x : matrices) d = promote(d, x.dtype());
-  Tensors all;
-  for (const Tensor& x : matrices) all.push_back(detail::as(x, d));
+  if (matrices.size() < 2)
+    throw ValueError("multi_dot: got ", matrices.size(), " matrices; expected two or more");
+  detail::check_operands("multi_dot", matrices, "matrix", "matrices");
+  check_shapes(matrices);
+  Tensors all = detail::promote_all(matrices);
   std::vector<int64_t> shape;
   const int64_t rows = all.front().shape()[0], columns = all.back().shape()[-1];
   if (all.front().ndim() == 2)
@@ -89,7 +87,7 @@ Tensor multi_dot(const Tensors& matrices, Caller from) try {
     shape.push_back(columns);
   else
     all.back() = detail::reshape_exact(all.back(), Shape{columns, 1});
-  return detail::reshape_exact(Chain(all).product(0, all.size() - 1), Shape(shape));
+  return detail::reshape_exact(MatrixChain(all).multiply(0, all.size() - 1), Shape(shape));
 } catch (const Error&) {
   rethrow_at(from);
 }

@@ -11,78 +11,80 @@
 #include <locus/ops/copy.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
-#include <locus/ops/elementwise/call.h>
 #include <locus/ops/join.h>
 #include <locus/ops/linalg.h>
 #include <locus/ops/products/contract.h>
+#include <locus/ops/products/operands.h>
 #include <locus/ops/rearrange.h>
 #include <locus/ops/reduce.h>
 #include <locus/ops/view.h>
 
 namespace locus {
 
-using detail::Labels, detail::Term, detail::promoted, detail::expect_tensor;
+using detail::Labels, detail::check_operands, detail::expect_tensor, detail::reshape_exact;
 
 namespace {
 
-std::string both(const Tensor& a, const Tensor& b) {
+std::string describe_both(const Tensor& a, const Tensor& b) {
   return text_of("a ", describe(a), ", b ", describe(b));
 }
 
-// Sums over the pairs of axes.
-Tensor over_pairs(const char* op, const Tensor& a, const Tensor& b, const std::vector<int>& of_a,
-                  const std::vector<int>& of_b) {
+// The product, summed over the pairs of axes axes_a[i] and axes_b[i].
+Tensor contract_axes(const char* op, const Tensor& a, const Tensor& b,
+                     const std::vector<int>& axes_a, const std::vector<int>& axes_b) {
   Labels labels_a, labels_b, kept;
   for (int i = 0; i < a.ndim(); ++i) labels_a.push_back(i);
   for (int i = 0; i < b.ndim(); ++i) labels_b.push_back(kMaxRank + i);
-  for (size_t i = 0; i < of_a.size(); ++i) {
-    const int64_t n = a.shape()[of_a[i]], other = b.shape()[of_b[i]];
+  for (size_t i = 0; i < axes_a.size(); ++i) {
+    const int64_t n = a.shape()[axes_a[i]], other = b.shape()[axes_b[i]];
     if (n != other)
-      throw ShapeError(op, ": ", both(a, b), ": axis ", of_a[i], " of a has length ", n,
-                       ", and axis ", of_b[i], " of b has length ", other,
+      throw ShapeError(op, ": ", describe_both(a, b), ": axis ", axes_a[i], " of a has length ", n,
+                       ", and axis ", axes_b[i], " of b has length ", other,
                        "; expected equal lengths");
-    labels_b[static_cast<size_t>(of_b[i])] = of_a[i];
+    labels_b[static_cast<size_t>(axes_b[i])] = axes_a[i];
   }
   for (int label : labels_a)
-    if (!detail::has(labels_b, label)) kept.push_back(label);
+    if (!detail::contains(labels_b, label)) kept.push_back(label);
   for (int label : labels_b)
-    if (!detail::has(labels_a, label)) kept.push_back(label);
+    if (!detail::contains(labels_a, label)) kept.push_back(label);
   if (kept.size() > static_cast<size_t>(kMaxRank))
-    throw ShapeError(op, ": ", both(a, b), ": the result has ", kept.size(),
+    throw ShapeError(op, ": ", describe_both(a, b), ": the result has ", kept.size(),
                      " axes; expected at most ", kMaxRank);
-  const auto [x, y] = promoted(op, a, b);
-  return detail::contract({x, labels_a}, {y, labels_b}, kept).x;
+  const Tensors operands = detail::promote_all({a, b});
+  return detail::contract({operands[0], labels_a}, {operands[1], labels_b}, kept).x;
 }
 
-void check_operands(const char* op, const Tensor& a, const Tensor& b) {
-  expect_tensor(op, a, "a");
-  expect_tensor(op, b, "b");
-  detail::expect_together(op, "a", a, "b", b);
-}
-
-std::vector<int> axes_in(const Tensor& x, std::span<const int> axes, const char* name,
-                         const char* op) {
-  std::vector<int> found;
+// The axes counted from 0. They are in bounds and differ.
+std::vector<int> normalize_axes(const char* op, const Tensor& x, std::span<const int> axes,
+                                const char* name) {
+  std::vector<int> normalized;
   for (int axis : axes) {
-    found.push_back(detail::axis_of(x, axis, op));
-    if (std::ranges::count(found, found.back()) > 1)
+    const int i = detail::axis_of(x, axis, op);
+    if (std::ranges::find(normalized, i) != normalized.end())
       throw ShapeError(op, ": ", name, " has axis ", axis, " of ", describe(x),
                        " twice; expected different axes");
+    normalized.push_back(i);
   }
-  return found;
+  return normalized;
 }
 
-Tensor flat(const Tensor& x) { return detail::reshape_exact(x, Shape{x.size()}); }
+std::vector<int> list_axes(int begin, int end) {
+  std::vector<int> axes;
+  for (int i = begin; i < end; ++i) axes.push_back(i);
+  return axes;
+}
 
-// x with leading axes of length 1, so that it has `rank` axes.
-Tensor lifted(const Tensor& x, int rank) {
+Tensor flatten_to_vector(const Tensor& x) { return reshape_exact(x, Shape{x.size()}); }
+
+// x with leading axes of length 1 up to `rank` axes.
+Tensor add_leading_axes(const Tensor& x, int rank) {
   std::vector<int64_t> lengths(static_cast<size_t>(rank - x.ndim()), 1);
   for (int64_t n : x.shape()) lengths.push_back(n);
-  return detail::reshape_exact(x, Shape(lengths));
+  return reshape_exact(x, Shape(lengths));
 }
 
-// x with its vectors along the last axis.
-Tensor vectors(const char* name, const Tensor& x, int64_t axis) {
+// x with its vectors of length 3 moved to the last axis.
+Tensor move_vectors_last(const char* name, const Tensor& x, int64_t axis) {
   const int at = detail::axis_of(x, axis, "cross");
   if (x.shape()[at] != 3)
     throw ShapeError("cross: ", name, " ", describe(x), ": vectors along axis ", at,
@@ -104,14 +106,10 @@ Tensor tensordot(const Tensor& a, const Tensor& b, int64_t axes, Caller from) tr
   check_operands("tensordot", a, b);
   if (axes < 0) throw ValueError("tensordot: axes ", axes, "; expected 0 or more");
   if (axes > a.ndim() || axes > b.ndim())
-    throw ShapeError("tensordot: ", both(a, b), ": axes ", axes,
+    throw ShapeError("tensordot: ", describe_both(a, b), ": axes ", axes,
                      "; expected at most as many as the axes of a and of b");
-  std::vector<int> of_a, of_b;
-  for (int i = 0; i < axes; ++i) {
-    of_a.push_back(a.ndim() - static_cast<int>(axes) + i);
-    of_b.push_back(i);
-  }
-  return over_pairs("tensordot", a, b, of_a, of_b);
+  const int n = static_cast<int>(axes);
+  return contract_axes("tensordot", a, b, list_axes(a.ndim() - n, a.ndim()), list_axes(0, n));
 } catch (const Error&) {
   rethrow_at(from);
 }
@@ -123,8 +121,8 @@ Tensor tensordot(const Tensor& a, const Tensor& b, std::span<const int> axes_a,
   if (axes_a.size() != axes_b.size())
     throw ShapeError("tensordot: axes_a has ", axes_a.size(), " axes and axes_b ", axes_b.size(),
                      "; expected pairs");
-  return over_pairs("tensordot", a, b, axes_in(a, axes_a, "axes_a", "tensordot"),
-                    axes_in(b, axes_b, "axes_b", "tensordot"));
+  return contract_axes("tensordot", a, b, normalize_axes("tensordot", a, axes_a, "axes_a"),
+                       normalize_axes("tensordot", b, axes_b, "axes_b"));
 } catch (const Error&) {
   rethrow_at(from);
 }
@@ -137,8 +135,8 @@ Tensor tensordot(const Tensor& a, const Tensor& b, std::initializer_list<int> ax
 Tensor inner(const Tensor& a, const Tensor& b, Caller from) try {
   const UserLine user_line(from);
   check_operands("inner", a, b);
-  if (a.ndim() == 0 || b.ndim() == 0) return over_pairs("inner", a, b, {}, {});
-  return over_pairs("inner", a, b, {a.ndim() - 1}, {b.ndim() - 1});
+  if (a.ndim() == 0 || b.ndim() == 0) return contract_axes("inner", a, b, {}, {});
+  return contract_axes("inner", a, b, {a.ndim() - 1}, {b.ndim() - 1});
 } catch (const Error&) {
   rethrow_at(from);
 }
@@ -147,11 +145,11 @@ Tensor vdot(const Tensor& a, const Tensor& b, Caller from) try {
   const UserLine user_line(from);
   check_operands("vdot", a, b);
   if (a.size() != b.size())
-    throw ShapeError("vdot: ", both(a, b), ": expected operands of one size");
-  if (a.shape() != b.shape()) return over_pairs("vdot", flat(a), flat(b), {0}, {0});
-  std::vector<int> all;
-  for (int i = 0; i < a.ndim(); ++i) all.push_back(i);
-  return over_pairs("vdot", a, b, all, all);
+    throw ShapeError("vdot: ", describe_both(a, b), ": expected operands of one size");
+  if (a.shape() != b.shape())
+    return contract_axes("vdot", flatten_to_vector(a), flatten_to_vector(b), {0}, {0});
+  const std::vector<int> axes = list_axes(0, a.ndim());
+  return contract_axes("vdot", a, b, axes, axes);
 } catch (const Error&) {
   rethrow_at(from);
 }
@@ -159,16 +157,17 @@ Tensor vdot(const Tensor& a, const Tensor& b, Caller from) try {
 Tensor outer(const Tensor& a, const Tensor& b, Caller from) try {
   const UserLine user_line(from);
   check_operands("outer", a, b);
-  return over_pairs("outer", flat(a), flat(b), {}, {});
+  return contract_axes("outer", flatten_to_vector(a), flatten_to_vector(b), {}, {});
 } catch (const Error&) {
   rethrow_at(from);
 }
 
 Tensor kron(const Tensor& a, const Tensor& b, Caller from) try {
   const UserLine user_line(from);
-  const auto [p, q] = promoted("kron", a, b);
+  check_operands("kron", a, b);
+  const Tensors operands = detail::promote_all({a, b});
   const int rank = std::max(a.ndim(), b.ndim());
-  const Tensor x = lifted(p, rank), y = lifted(q, rank);
+  const Tensor x = add_leading_axes(operands[0], rank), y = add_leading_axes(operands[1], rank);
   // Axis i of the result is an axis of x, then one of y. Most axes of length 1 are left out.
   std::vector<int64_t> of_x, of_y, result;
   for (int i = 0; i < rank; ++i) {
@@ -179,9 +178,8 @@ Tensor kron(const Tensor& a, const Tensor& b, Caller from) try {
     if (n != 1) of_y.insert(m != 1 ? of_y.end() - 1 : of_y.end(), 1);
   }
   if (of_x.size() <= static_cast<size_t>(kMaxRank))
-    return detail::reshape_exact(
-        detail::reshape_exact(x, Shape(of_x)) * detail::reshape_exact(y, Shape(of_y)),
-        Shape(result));
+    return reshape_exact(reshape_exact(x, Shape(of_x)) * reshape_exact(y, Shape(of_y)),
+                         Shape(result));
   Tensor left = x;
   for (int i = 0; i < rank; ++i) left = repeat(left, y.shape()[i], i);
   return left * tile(y, x.shape());
@@ -191,20 +189,21 @@ Tensor kron(const Tensor& a, const Tensor& b, Caller from) try {
 
 Tensor cross(const Tensor& a, const Tensor& b, const CrossOptions& o, Caller from) try {
   const UserLine user_line(from);
-  const auto [p, q] = promoted("cross", a, b);
-  if (p.dtype() == bool_)
-    throw DTypeError("cross: ", both(a, b),
+  check_operands("cross", a, b);
+  const Tensors operands = detail::promote_all({a, b});
+  if (operands[0].dtype() == bool_)
+    throw DTypeError("cross: ", describe_both(a, b),
                      ": bool has no differences; expected numbers; cast one: a.astype(i8)");
-  const Tensor x = vectors("a", p, o.axis.value_or(o.axisa)),
-               y = vectors("b", q, o.axis.value_or(o.axisb));
+  const Tensor x = move_vectors_last("a", operands[0], o.axis.value_or(o.axisa)),
+               y = move_vectors_last("b", operands[1], o.axis.value_or(o.axisb));
   const int rank = detail::broadcast_all("cross", "vectors", {x, y}).rank();
   const int64_t axis = o.axis.value_or(o.axisc);
   if (axis < -rank || axis >= rank)
-    throw ShapeError("cross: ", both(a, b), ": axisc ", axis, "; expected ", -rank, " to ",
+    throw ShapeError("cross: ", describe_both(a, b), ": axisc ", axis, "; expected ", -rank, " to ",
                      rank - 1);
   // Component i is x[i + 1] y[i + 2] - x[i + 2] y[i + 1], with indices modulo 3.
-  const auto next = [](const Tensor& v) { return roll(v, -1, -1); };
-  return moveaxis(next(x * next(y) - next(x) * y), -1, axis);
+  const auto rotate = [](const Tensor& v) { return roll(v, -1, -1); };
+  return moveaxis(rotate(x * rotate(y) - rotate(x) * y), -1, axis);
 } catch (const Error&) {
   rethrow_at(from);
 }
@@ -212,9 +211,9 @@ Tensor cross(const Tensor& a, const Tensor& b, const CrossOptions& o, Caller fro
 Tensor trace(const Tensor& x, int64_t offset, int64_t axis1, int64_t axis2, Caller from) try {
   const UserLine user_line(from);
   expect_tensor("trace", x);
-  const Tensor of =
-      detail::called_as("trace", "diagonal", [&] { return diagonal(x, offset, axis1, axis2); });
-  return sum(of, {.axis = -1});
+  return sum(
+      detail::called_as("trace", "diagonal", [&] { return diagonal(x, offset, axis1, axis2); }),
+      {.axis = -1});
 } catch (const Error&) {
   rethrow_at(from);
 }
@@ -225,13 +224,12 @@ Tensor matrix_power(const Tensor& x, int64_t n, Caller from) try {
   expect_square(x);
   if (n == 0)
     return copy(broadcast_to(eye(x.shape()[-1], 0, 0, {x.context(), x.dtype()}), x.shape()));
-  uint64_t left = n < 0 ? -static_cast<uint64_t>(n) : static_cast<uint64_t>(n);
-  Tensor power = x, result;
-  if (n < 0) power = inv(x, {}, from);
-  for (;; left /= 2) {
-    if (left % 2 != 0) result = result.defined() ? detail::matrix_product(result, power) : power;
-    if (left < 2) break;
-    power = detail::matrix_product(power, power);
+  const uint64_t exponent = n < 0 ? -static_cast<uint64_t>(n) : static_cast<uint64_t>(n);
+  Tensor power = n < 0 ? inv(x, {}, from) : x, result;
+  for (uint64_t bits = exponent;; bits /= 2) {
+    if (bits % 2 != 0) result = result.defined() ? detail::multiply_matrices(result, power) : power;
+    if (bits < 2) break;
+    power = detail::multiply_matrices(power, power);
   }
   return result.is(x) ? copy(x) : result;
 } catch (const Error&) {

@@ -9,40 +9,41 @@ namespace {
 
 bool is_letter(int c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-std::string name_of(int label) {
+std::string describe_label(int label) {
   if (label < Subscripts::kEllipsis) return text_of("'", static_cast<char>(label), "'");
   return text_of("axis ", Subscripts::kEllipsis - label - 1, " of the ellipsis");
 }
 
 }  // namespace
 
-std::string Subscripts::at(size_t position) const {
+std::string Subscripts::begin_error(size_t position) const {
   return text_of("einsum: subscripts \"", text_, "\", position ", position, ": ");
 }
-std::string Subscripts::of_operand(size_t i) const {
+std::string Subscripts::describe_operand(size_t i) const {
   return text_of("operand ", i, " ", describe(tensors_[i]));
 }
 
 Subscripts::Subscripts(std::string_view text, const Tensors& operands)
     : text_(text), tensors_(operands) {
   parse();
-  for (size_t i = 0; i < tensors_.size(); ++i) bind(i);
-  fix_result();
+  for (size_t i = 0; i < tensors_.size(); ++i) label_axes(i);
+  label_result();
 }
 
 // The letter or ellipsis at i, which moves to its last character.
-Subscripts::Symbol Subscripts::symbol(size_t& i, const Part& part) const {
+Subscripts::Symbol Subscripts::parse_symbol(size_t& i, const Part& part) const {
   const char c = text_[i];
   if (is_letter(c)) return {c, i};
   if (c != '.')
-    throw ValueError(at(i), "'", c, "' is no letter; expected letters, ',', '...' or '->'");
+    throw ValueError(begin_error(i), "'", c,
+                     "' is no letter; expected letters, ',', '...' or '->'");
   const size_t dots = std::min(text_.find_first_not_of('.', i), text_.size()) - i;
   if (dots != 3)
-    throw ValueError(at(i), dots, dots == 1 ? " dot" : " dots",
+    throw ValueError(begin_error(i), dots, dots == 1 ? " dot" : " dots",
                      "; expected the three dots of an ellipsis");
-  const auto same = [](const Symbol& s) { return s.label == kEllipsis; };
-  if (std::ranges::any_of(part.symbols, same))
-    throw ValueError(at(i), "a second ellipsis in one term; expected at most one");
+  const auto is_ellipsis = [](const Symbol& s) { return s.label == kEllipsis; };
+  if (std::ranges::any_of(part.symbols, is_ellipsis))
+    throw ValueError(begin_error(i), "a second ellipsis in one term; expected at most one");
   i += 2;
   return {kEllipsis, i - 2};
 }
@@ -54,72 +55,81 @@ void Subscripts::parse() {
     const char c = text_[i];
     if (c == ' ') continue;
     if (c == ',') {
-      if (arrow) throw ValueError(at(i), "',' behind '->'; expected one term for the result");
+      if (arrow)
+        throw ValueError(begin_error(i), "',' behind '->'; expected one term for the result");
       parts_.push_back(std::move(part));
       part = {i + 1, {}};
     } else if (c == '-' || c == '>') {
-      if (text_.substr(i, 2) != "->") throw ValueError(at(i), "'", c, "' alone; expected '->'");
-      if (arrow) throw ValueError(at(i), "a second '->'; expected at most one");
+      if (text_.substr(i, 2) != "->")
+        throw ValueError(begin_error(i), "'", c, "' alone; expected '->'");
+      if (arrow) throw ValueError(begin_error(i), "a second '->'; expected at most one");
       arrow = true;
       parts_.push_back(std::move(part));
       part = {i + 2, {}};
       ++i;
     } else {
-      part.symbols.push_back(symbol(i, part));
+      part.symbols.push_back(parse_symbol(i, part));
     }
   }
   if (arrow)
     output_ = std::move(part);
   else
     parts_.push_back(std::move(part));
-  const size_t terms = parts_.size(), given = tensors_.size();
-  if (terms > given)
-    throw ValueError(at(parts_[given].position), "term ", given, " has no operand; got ", given,
-                     given == 1 ? " operand for " : " operands for ", terms,
+  check_count();
+}
+
+void Subscripts::check_count() const {
+  const size_t terms = parts_.size(), operands = tensors_.size();
+  if (terms > operands)
+    throw ValueError(begin_error(parts_[operands].position), "term ", operands,
+                     " has no operand; got ", operands,
+                     operands == 1 ? " operand for " : " operands for ", terms,
                      terms == 1 ? " term" : " terms");
-  if (terms < given)
-    throw ValueError(at(std::min(text_.find("->"), text_.size())), of_operand(terms),
-                     " has no term; got ", given, " operands for ", terms,
+  if (terms < operands)
+    throw ValueError(begin_error(std::min(text_.find("->"), text_.size())), describe_operand(terms),
+                     " has no term; got ", operands, " operands for ", terms,
                      terms == 1 ? " term" : " terms", "; add a term behind ','");
 }
 
-// Notes the length of the next axis of the last operand.
-void Subscripts::note(int label, size_t operand, size_t position, int64_t length) {
+// Records the length of the next axis of the last operand. Throws if it differs from others.
+void Subscripts::record_length(int label, size_t operand, size_t position, int64_t length) {
   const Labels& before = operands_.back();
   for (size_t i = 0; i < before.size(); ++i) {
     const int64_t other = tensors_[operand].shape()[static_cast<int>(i)];
     if (before[i] == label && other != length)
-      throw ShapeError(at(position), name_of(label), " has lengths ", other, " and ", length,
-                       " in ", of_operand(operand), "; expected equal lengths for a diagonal");
+      throw ShapeError(begin_error(position), describe_label(label), " has lengths ", other,
+                       " and ", length, " in ", describe_operand(operand),
+                       "; expected equal lengths for a diagonal");
   }
   Axis& known = axes_.try_emplace(label, Axis{length, operand, position}).first->second;
   if (known.length == length || length == 1) return;
   if (known.length != 1)
-    throw ShapeError(at(position), name_of(label), " has length ", length, " in ",
-                     of_operand(operand), " and ", known.length, " in ", of_operand(known.operand),
-                     ", position ", known.position, "; expected equal lengths, or 1");
+    throw ShapeError(begin_error(position), describe_label(label), " has length ", length, " in ",
+                     describe_operand(operand), " and ", known.length, " in ",
+                     describe_operand(known.operand), ", position ", known.position,
+                     "; expected equal lengths, or 1");
   known = {length, operand, position};
 }
 
-void Subscripts::bind(size_t operand) {
+void Subscripts::label_axes(size_t operand) {
   const Part& part = parts_[operand];
   const Shape shape = tensors_[operand].shape();
   const auto dots = std::ranges::find(part.symbols, kEllipsis, &Symbol::label);
-  const bool open = dots != part.symbols.end();
-  const int letters = static_cast<int>(part.symbols.size()) - (open ? 1 : 0);
+  const bool has_ellipsis = dots != part.symbols.end();
+  const int letters = static_cast<int>(part.symbols.size()) - (has_ellipsis ? 1 : 0);
   const int rest = shape.rank() - letters;
-  if (open ? rest < 0 : rest != 0)
-    throw ShapeError(at(part.position), of_operand(operand), " has ", shape.rank(),
+  if (has_ellipsis ? rest < 0 : rest != 0)
+    throw ShapeError(begin_error(part.position), describe_operand(operand), " has ", shape.rank(),
                      shape.rank() == 1 ? " axis" : " axes", ", and its term has ", letters,
                      letters == 1 ? " letter" : " letters",
-                     open       ? "; expected at most as many letters as axes"
-                     : rest > 0 ? "; expected a letter for each axis, or an ellipsis"
-                                : "; expected a letter for each axis");
-  if (open) ellipsis_ = std::max(ellipsis_, rest);
+                     has_ellipsis ? "; expected at most as many letters as axes"
+                     : rest > 0   ? "; expected a letter for each axis, or an ellipsis"
+                                  : "; expected a letter for each axis");
+  if (has_ellipsis) ellipsis_ = std::max(ellipsis_, rest);
   operands_.emplace_back();
   Labels& labels = operands_.back();
   const auto add = [&](int label, size_t position) {
-    note(label, operand, position, shape[static_cast<int>(labels.size())]);
+    record_length(label, operand, position, shape[static_cast<int>(labels.size())]);
     labels.push_back(label);
   };
   for (const Symbol& s : part.symbols)
@@ -129,43 +139,51 @@ void Subscripts::bind(size_t operand) {
       for (int i = rest; i-- > 0;) add(kEllipsis + i, s.position);
 }
 
-void Subscripts::fix_result() {
-  const auto add_ellipsis = [&] {
-    for (int i = ellipsis_; i-- > 0;) result_.push_back(kEllipsis + i);
-  };
-  if (!output_) {
-    std::map<int, int> times;
-    for (const Labels& labels : operands_)
-      for (int label : labels)
-        if (label < kEllipsis) ++times[label];
-    add_ellipsis();
-    for (const auto& [label, n] : times)
-      if (n == 1) result_.push_back(label);
-  } else {
-    bool open = false;
-    for (const Symbol& s : output_->symbols) {
-      if (s.label == kEllipsis) {
-        open = true;
-        add_ellipsis();
-        continue;
-      }
-      if (!axes_.contains(s.label))
-        throw ValueError(at(s.position), name_of(s.label),
-                         " of the result is in no operand's term; expected a letter of a term");
-      if (has(result_, s.label))
-        throw ValueError(at(s.position), name_of(s.label),
-                         " is twice in the result; expected each letter once");
-      result_.push_back(s.label);
+void Subscripts::add_ellipsis_to_result() {
+  for (int i = ellipsis_; i-- > 0;) result_.push_back(kEllipsis + i);
+}
+
+void Subscripts::label_implicit_result() {
+  add_ellipsis_to_result();
+  std::map<int, int> counts;
+  for (const Labels& labels : operands_)
+    for (int label : labels)
+      if (label < kEllipsis) ++counts[label];
+  for (const auto& [label, n] : counts)
+    if (n == 1) result_.push_back(label);
+}
+
+void Subscripts::label_explicit_result(const Part& output) {
+  bool has_ellipsis = false;
+  for (const Symbol& s : output.symbols) {
+    if (s.label == kEllipsis) {
+      has_ellipsis = true;
+      add_ellipsis_to_result();
+      continue;
     }
-    if (!open && ellipsis_ > 0)
-      throw ShapeError(at(output_->position), "the result lacks the ", ellipsis_,
-                       ellipsis_ == 1 ? " axis" : " axes",
-                       " of the operands' ellipses; add '...' behind '->', or write letters for ",
-                       "the axes to be summed");
+    if (!axes_.contains(s.label))
+      throw ValueError(begin_error(s.position), describe_label(s.label),
+                       " of the result is in no operand's term; expected a letter of a term");
+    if (contains(result_, s.label))
+      throw ValueError(begin_error(s.position), describe_label(s.label),
+                       " is twice in the result; expected each letter once");
+    result_.push_back(s.label);
   }
+  if (!has_ellipsis && ellipsis_ > 0)
+    throw ShapeError(begin_error(output.position), "the result lacks the ", ellipsis_,
+                     ellipsis_ == 1 ? " axis" : " axes",
+                     " of the operands' ellipses; add '...' behind '->', or write letters for ",
+                     "the axes to be summed");
+}
+
+void Subscripts::label_result() {
+  if (output_)
+    label_explicit_result(*output_);
+  else
+    label_implicit_result();
   if (result_.size() > static_cast<size_t>(kMaxRank))
-    throw ShapeError(at(output_ ? output_->position : 0), "the result has ", result_.size(),
-                     " axes; expected at most ", kMaxRank);
+    throw ShapeError(begin_error(output_ ? output_->position : 0), "the result has ",
+                     result_.size(), " axes; expected at most ", kMaxRank);
 }
 
 }  // namespace locus::detail

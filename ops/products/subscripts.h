@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include <locus/ops/products/contract.h>
+#include <locus/ops/products/term.h>
 
 namespace locus::detail {
 
@@ -29,23 +29,28 @@ class Subscripts {
     int label;  // a letter, or kEllipsis for an ellipsis
     size_t position;
   };
+  // The letters of one operand or of the result.
   struct Part {
     size_t position;
     std::vector<Symbol> symbols;
   };
-  // The length of a label, and the axis that has it.
+  // The length of a label, and the operand and position that set it.
   struct Axis {
     int64_t length;
     size_t operand, position;
   };
 
-  std::string at(size_t position) const;
-  std::string of_operand(size_t i) const;
-  Symbol symbol(size_t& i, const Part& part) const;
+  std::string begin_error(size_t position) const;
+  std::string describe_operand(size_t i) const;
+  Symbol parse_symbol(size_t& i, const Part& part) const;
   void parse();
-  void bind(size_t operand);
-  void note(int label, size_t operand, size_t position, int64_t length);
-  void fix_result();
+  void check_count() const;
+  void label_axes(size_t operand);
+  void record_length(int label, size_t operand, size_t position, int64_t length);
+  void label_result();
+  void label_implicit_result();
+  void label_explicit_result(const Part& output);
+  void add_ellipsis_to_result();
 
   std::string_view text_;
   const Tensors& tensors_;
