@@ -83,6 +83,13 @@ Tensor add_leading_axes(const Tensor& x, int rank) {
   return reshape_exact(x, Shape(lengths));
 }
 
+// x repeated n times along the axis.
+Tensor tile_axis(const Tensor& x, int64_t n, int axis) {
+  std::vector<int64_t> times(static_cast<size_t>(x.ndim()), 1);
+  times[static_cast<size_t>(axis)] = n;
+  return tile(x, Shape(times));
+}
+
 // x with its vectors of length 3 moved to the last axis.
 Tensor move_vectors_last(const char* name, const Tensor& x, int64_t axis) {
   const int at = detail::axis_of(x, axis, "cross");
@@ -167,22 +174,30 @@ Tensor kron(const Tensor& a, const Tensor& b, Caller from) try {
   check_operands("kron", a, b);
   const Tensors operands = detail::promote_all({a, b});
   const int rank = std::max(a.ndim(), b.ndim());
-  const Tensor x = add_leading_axes(operands[0], rank), y = add_leading_axes(operands[1], rank);
-  // Axis i of the result is an axis of x, then one of y. Most axes of length 1 are left out.
-  std::vector<int64_t> of_x, of_y, result;
+  Tensor x = add_leading_axes(operands[0], rank), y = add_leading_axes(operands[1], rank);
+  int axes = 0;  // of the broadcast product: those of x and of y that are not of length 1
+  for (int i = 0; i < rank; ++i) axes += x.shape()[i] != 1 && y.shape()[i] != 1 ? 2 : 1;
+  std::vector<int64_t> lengths_x, lengths_y, result;
   for (int i = 0; i < rank; ++i) {
     const int64_t n = x.shape()[i], m = y.shape()[i];
-    result.push_back(make_meta(x.dtype(), Shape{n, m}).size());
-    if (m != 1 || n == 1) of_x.push_back(1), of_y.push_back(m);
-    if (n != 1) of_x.insert(m != 1 ? of_x.end() - 1 : of_x.end(), n);
-    if (n != 1) of_y.insert(m != 1 ? of_y.end() - 1 : of_y.end(), 1);
+    const int64_t joint = make_meta(x.dtype(), Shape{n, m}).size();  // throws if n * m overflows
+    result.push_back(joint);
+    if (n == 1 || m == 1) {
+      lengths_x.push_back(n);
+      lengths_y.push_back(m);
+    } else if (axes > kMaxRank) {  // one axis of the product, along which both are copied
+      x = repeat(x, m, i);
+      y = tile_axis(y, n, i);
+      lengths_x.push_back(joint);
+      lengths_y.push_back(joint);
+      --axes;
+    } else {
+      lengths_x.insert(lengths_x.end(), {n, 1});
+      lengths_y.insert(lengths_y.end(), {1, m});
+    }
   }
-  if (of_x.size() <= static_cast<size_t>(kMaxRank))
-    return reshape_exact(reshape_exact(x, Shape(of_x)) * reshape_exact(y, Shape(of_y)),
-                         Shape(result));
-  Tensor left = x;
-  for (int i = 0; i < rank; ++i) left = repeat(left, y.shape()[i], i);
-  return left * tile(y, x.shape());
+  return reshape_exact(reshape_exact(x, Shape(lengths_x)) * reshape_exact(y, Shape(lengths_y)),
+                       Shape(result));
 } catch (const Error&) {
   rethrow_at(from);
 }
