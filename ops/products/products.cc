@@ -106,6 +106,18 @@ void expect_square(const Tensor& x) {
                      ": expected square matrices in the last two axes");
 }
 
+// The inverses, for x to the power -n. inv() advises its option {.check = false}, which
+// matrix_power() lacks. This advice names both calls.
+Tensor invert(const Tensor& x, uint64_t n, Caller from) try {
+  return inv(x, {}, from);
+} catch (const Error&) {
+  std::rethrow_exception(reworded([&](const std::string& text) {
+    if (text.find("{.check = false}") == text.npos) return text;
+    return text_of(text.substr(0, text.rfind("; ")), "; matrix_power(inv(data, {.check = false}), ",
+                   n, ") does not check, and gives NaN for singular matrices");
+  }));
+}
+
 }  // namespace
 
 Tensor tensordot(const Tensor& a, const Tensor& b, int64_t axes, Caller from) try {
@@ -240,7 +252,7 @@ Tensor matrix_power(const Tensor& x, int64_t n, Caller from) try {
   if (n == 0)
     return copy(broadcast_to(eye(x.shape()[-1], 0, 0, {x.context(), x.dtype()}), x.shape()));
   const uint64_t exponent = n < 0 ? -static_cast<uint64_t>(n) : static_cast<uint64_t>(n);
-  Tensor power = n < 0 ? inv(x, {}, from) : x, result;
+  Tensor power = n < 0 ? invert(x, exponent, from) : x, result;
   for (uint64_t bits = exponent;; bits /= 2) {
     if (bits % 2 != 0) result = result.defined() ? detail::multiply_matrices(result, power) : power;
     if (bits < 2) break;
