@@ -66,8 +66,9 @@ Tensor execute(const ContractionPlan& plan, const Term& a, const Term& b) {
 
 Tensor multiply_matrices(const Tensor& a, const Tensor& b) {
   if (amp::narrows({&a, &b})) [[unlikely]]
-    return matmul(amp::narrow(a), amp::narrow(b), MatmulAttrs{});
-  if (a.dtype() != bool_) return matmul(a, b, MatmulAttrs{});
+    return multiply_matrices(amp::narrow(a), amp::narrow(b));
+  const DType d = promote(a.dtype(), b.dtype());
+  if (d != bool_) return matmul(as(a, d), as(b, d), MatmulAttrs{});
   // A count of true pairs is 0 only if there are none, however f32 rounds the count.
   return matmul(a.astype(f32), b.astype(f32), MatmulAttrs{}) != 0;
 }
