@@ -232,6 +232,13 @@ TEST(Einsum, ComputesInTheDTypeOfAScope) {
     EXPECT_EQ(einsum("ij,kj->ik", {a, a}).dtype(), bf16);
     EXPECT_EQ(einsum("ij,kj,kl->il", {a, a, a}).dtype(), bf16);
     EXPECT_EQ(einsum("ij,j->ij", {a, a[0]}).dtype(), f32);
+    EXPECT_EQ(einsum("ij,kj,ik->ik", {a, a, numbers({2, 2}, c, f32)}).dtype(), f32);
+    const Tensor half = a.astype(f16);
+    EXPECT_EQ(einsum("ij,kj->ik", {half, half}).dtype(), f16);
+    EXPECT_EQ(einsum("ij->i", {half}).dtype(), f32);
+    // A sum in f32 and an operand in f16.
+    expect_equal(einsum("ij,ik->k", {half, half}),
+                 einsum("ij,ik->k", {a.astype(f64), a.astype(f64)}).astype(f32));
   }
 }
 
