@@ -4,9 +4,9 @@
 //   einsum("bqhd,bkhd->bhqk", {q, k});        // scores of attention
 //   einsum("...ii->...i", {x});               // diagonals of a stack of matrices
 //
-// An axis whose letter is not in the result is summed. Terms stand for the operands, in order. The
-// result is a new tensor, except that a call that only picks and permutes axes of one operand
-// returns a view, as in NumPy. Gradients exist to any order.
+// The subscripts have one term for each operand, in order, and may name the axes of the result
+// behind an arrow. einsum multiplies the operands and sums over each letter that the result lacks.
+// Gradients exist to any order.
 #pragma once
 
 #include <string_view>
@@ -16,32 +16,45 @@
 
 namespace locus {
 
-// Rules of the subscripts, which are NumPy's:
-// - A letter has one length. An axis of length 1 is repeated to the length of its letter.
-// - If a letter occurs twice in a term, the term is a diagonal. The two lengths are equal.
-// - An ellipsis stands for the axes without a letter, counted from the right. They broadcast. If
-//   there are such axes and an arrow, the result has an ellipsis, too.
-// - Without an arrow, the result has the ellipsis and then the letters that occur once, sorted,
-//   capitals first.
-// - Blanks are skipped.
+// Computes the subscripts for the operands. The result is a new tensor. If the subscripts only
+// permute axes or take diagonals of one operand, the result is a view, as in NumPy.
 //
-// Errors, which name the position in the subscripts, counted from 0:
-// - ValueError: the subscripts cannot be parsed, or have another number of terms than operands.
+// Errors name the position in the subscripts, counted from 0:
+// - ValueError: the subscripts cannot be parsed, or their number of terms is not the number of
+//   operands.
 // - ShapeError: a term does not fit its operand, or two lengths of a letter differ.
 // - ContextMismatch: operands live on different contexts.
 Tensor einsum(std::string_view subscripts, const Tensors& operands, Caller = Caller::here());
 
 // --- Details ---
 //
-// - Operands are promoted to one dtype, which the result has. Integers wrap. bool multiplies by
-//   `and` and sums by `or`.
-// - Three or more operands are multiplied pair by pair. The next pair is the one that removes most
-//   elements, as with NumPy's optimize="greedy". Results of pairs have the dtype of the operands,
-//   so f16 and bf16 are rounded after each pair.
-// - A letter of one operand alone is summed before the product.
-// - A product that sums is one matmul, in the precision of set_matmul_precision() and amp::Scope.
-//   Views that matmul can read are not copied. A product that does not sum is one multiply.
-// - The result's strides may be those of permuted axes.
-// - The result and the results of pairs have at most 8 axes, else ShapeError.
+// Subscripts, as in NumPy:
+// - All axes of one letter have the same length. An axis of length 1 is repeated to this length.
+// - A letter that occurs twice in a term takes the diagonal of its two axes, which have equal
+//   lengths.
+// - An ellipsis stands for the axes without a letter. Ellipses of several operands broadcast from
+//   the right. If they stand for any axes and there is an arrow, the result has an ellipsis, too.
+// - Without an arrow, the result has the axes of the ellipsis, then the letters that occur once,
+//   capitals first and sorted.
+// - Spaces are skipped.
+
+// Order of evaluation:
+// - First each operand is summed over the letters that occur in no other operand and not in the
+//   result.
+// - Then two operands at a time are replaced by their product, until one is left. The next pair is
+//   the pair that removes most elements, as with NumPy's optimize="greedy".
+// - A product with a sum is one matmul, in the precision of set_matmul_precision(). Operands that
+//   matmul can read as views are not copied. A product without a sum is one multiply.
+// - The result and the products of pairs have at most 8 axes, else ShapeError.
+// - The strides of the result may be those of permuted axes.
+
+// dtypes:
+// - Operands are promoted to one dtype from left to right, as in NumPy. The result has this dtype.
+//   Products of pairs have it, too, so f16 and bf16 are rounded after each pair.
+// - Integers wrap. bool multiplies by `and` and sums by `or`.
+// - In an amp::Scope, each matmul rounds f32 operands to the scope's dtype, and its product has the
+//   scope's dtype. Sums of one operand widen f16 and bf16 to f32. multiply computes in the promoted
+//   dtype of its two operands. So a product of 16 bits that is multiplied by an f32 operand without
+//   a sum is f32.
 
 }  // namespace locus

@@ -6,8 +6,10 @@
 //   matrix_power(m, 5);
 //
 // Operands of different dtypes are promoted as in NumPy, and the result has that dtype. Integers
-// wrap. bool multiplies by `and` and sums by `or`. Axes may be negative. Gradients exist to any
-// order. Shapes and axes that do not fit are a ShapeError, operands of different contexts a
+// wrap. bool multiplies by `and` and sums by `or`. Products with sums are matmuls, which follow
+// set_matmul_precision() and amp::Scope. Axes may be negative. Gradients exist to any order.
+//
+// Shapes and axes that do not fit are a ShapeError, operands of different contexts a
 // ContextMismatch.
 #pragma once
 
@@ -29,14 +31,14 @@ Tensor tensordot(const Tensor& a, const Tensor& b, std::span<const int> axes_a,
 Tensor tensordot(const Tensor& a, const Tensor& b, std::initializer_list<int> axes_a,
                  std::initializer_list<int> axes_b, Caller = Caller::here());
 
-// Sums over the last axes of both. If a or b has no axes, the product of all elements with it.
+// Sums over the last axes of a and b. If a or b has no axes, the result is a * b.
 Tensor inner(const Tensor& a, const Tensor& b, Caller = Caller::here());
 // The sum of products of all elements, in row-major order: a 0-d tensor. Sizes are equal.
 Tensor vdot(const Tensor& a, const Tensor& b, Caller = Caller::here());
-// a[i] * b[j] of the flattened tensors, (a.size(), b.size()).
+// a[i] * b[j] of the flattened tensors. The shape is (a.size(), b.size()).
 Tensor outer(const Tensor& a, const Tensor& b, Caller = Caller::here());
-// Kronecker's product: each element of a times the whole of b, in a's place. The shorter shape gets
-// leading ones. Along each axis, the result's length is the product of both lengths.
+// The Kronecker product: a with each element replaced by the product of the element and b. Axis i
+// has the length of a's axis i times the length of b's. The shorter shape gets leading ones.
 Tensor kron(const Tensor& a, const Tensor& b, Caller = Caller::here());
 
 struct CrossOptions {
@@ -54,12 +56,14 @@ Tensor cross(const Tensor& a, const Tensor& b, const CrossOptions& options = {},
 Tensor trace(const Tensor& x, int64_t offset = 0, int64_t axis1 = 0, int64_t axis2 = 1,
              Caller = Caller::here());
 
-// The product of n copies of each square matrix, the last two axes, by repeated squaring. n = 0
-// gives identity matrices, without a gradient. A negative n takes the inverses (ops/linalg.h), so
-// integers give f64 and a singular matrix is a ValueError.
+// The product of n copies of each square matrix, by repeated squaring. The last two axes are the
+// matrices. n = 0 gives identity matrices, without a gradient. If n is negative, the inverses
+// (ops/linalg.h) are multiplied: integers give f64, f16 and bf16 are a DTypeError, a singular
+// matrix is a ValueError, and the host waits.
 Tensor matrix_power(const Tensor& x, int64_t n, Caller = Caller::here());
-// The product of two or more matrices, in the order of fewest multiplications. The first and the
-// last may be vectors: a row and a column, whose axis the result lacks.
+// The product of two or more matrices, in the order of fewest multiplications. The first operand
+// may be a vector, which is a row, and the last a vector, which is a column. The result lacks the
+// axis of length 1 of such a row or column. All operands are promoted before the first product.
 Tensor multi_dot(const Tensors& matrices, Caller = Caller::here());
 
 }  // namespace locus
