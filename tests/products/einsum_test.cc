@@ -148,7 +148,7 @@ TEST(Einsum, OfBoolIsTrueWhereAPairIs) {
   }
 }
 
-TEST(Einsum, OfNothingIsZero) {
+TEST(Einsum, OfEmptyOperandsIsZero) {
   for (Context c : contexts()) {
     const Tensor none = zeros({2, 0}, {c, f64});
     expect_equal(einsum("ij,kj->ik", {none, none}), zeros({2, 2}, {c, f64}));
@@ -210,8 +210,8 @@ TEST(Einsum, GradientsAgreeWithFiniteDifferences) {
     }
 }
 
-// 30 x 40 results for each entry: the rows of w stay apart.
-TEST(Einsum, GradientsOfRowsThatStayApart) {
+// w's columns "oj" are no single axis in memory. 30 x 40 results are enough for a batch along o.
+TEST(Einsum, GradientsOfColumnsInABatch) {
   for (Context c : end_contexts()) {
     const Tensor x = numbers({30, 3}, c), w = numbers({2, 3, 40}, c, f64, 1);
     const Tensors by_matmul = gradients(

@@ -174,7 +174,7 @@ TEST(Products, NegativePowersOfMatricesAreThoseOfTheInverses) {
   }
 }
 
-TEST(Products, MultiDotGivesTheProductInAnyOrder) {
+TEST(Products, MultiDotIsTheProductInAnyOrder) {
   for (Context c : contexts()) {
     const Tensor a = numbers({10, 2}, c), b = numbers({2, 9}, c, f64, 1), d = numbers({9, 1}, c);
     const Tensor v = numbers({10}, c);
