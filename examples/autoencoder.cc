@@ -14,6 +14,7 @@
 #include "training/images.h"
 #include "training/models.h"
 #include "training/options.h"
+#include "training/plane.h"
 #include "training/run.h"
 
 using namespace locus;
@@ -34,8 +35,6 @@ training::Options parse(int argc, char** argv) {
 training::Strip picture(training::Autoencoder& net, const data::Dataset& test, Context c) {
   using namespace examples::svg;
   constexpr double kSize = 58, kStep = training::kStripWidth / 10, kPlane = 420;
-  constexpr const char* kColors[] = {"#1f5fbf", "#c2410c", "#15803d", "#b91c1c", "#7e22ce",
-                                     "#854d0e", "#be185d", "#4b5563", "#4d7c0f", "#0e7490"};
   training::Strip strip{"Test digits and their reconstructions", "", 0};
   const Tensor images = test.data()(Slice(0, 2000));
   const std::vector<int> labels = test.label()(Slice(0, 2000)).astype(i32).to_vector<int>();
@@ -52,35 +51,9 @@ training::Strip picture(training::Autoencoder& net, const data::Dataset& test, C
   const double top = 2 * kSize + 60;
   strip.body +=
       text(0, top - 16, "Codes of test digits, one dot per digit", {.size = 15, .weight = 600});
-  const std::vector<float> points = codes.to_vector<float>();
-  // Leaves out 1 % at each end.
-  const auto range = [&](size_t axis) {
-    std::vector<float> v;
-    for (size_t i = axis; i < points.size(); i += 2) v.push_back(points[i]);
-    std::ranges::sort(v);
-    return std::pair{v[v.size() / 100], v[v.size() - 1 - v.size() / 100]};
-  };
-  const auto [left, right] = range(0);
-  const auto [low, high] = range(1);
-  strip.body +=
-      fmt::format("<rect y=\"{:.0f}\" width=\"{:.0f}\" height=\"{:.0f}\" fill=\"#f8f9fb\"/>\n", top,
-                  training::kStripWidth, kPlane);
-  for (size_t i = 0; i < labels.size(); ++i) {
-    const double u = (points[2 * i] - left) / std::max(right - left, 1e-12f);
-    const double v = (points[2 * i + 1] - low) / std::max(high - low, 1e-12f);
-    if (u < 0 || u > 1 || v < 0 || v > 1) continue;
-    strip.body += fmt::format(
-        "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.6\" fill=\"{}\" fill-opacity=\".75\"/>\n",
-        12 + u * (training::kStripWidth - 24), top + 12 + (1 - v) * (kPlane - 24),
-        kColors[labels[i]]);
-  }
-  double x = 0;
-  for (int digit = 0; digit < 10; ++digit) {
-    const std::string name = fmt::format("{}", digit);
-    strip.body += key(x, top + kPlane + 24, name, std::string(kColors[digit]));
-    x += key_width(name) + 12;
-  }
-  strip.height = top + kPlane + 44;
+  strip.body += training::class_plane(codes.to_vector<float>(), labels, 0, top,
+                                      training::kStripWidth, kPlane);
+  strip.height = top + kPlane + training::kPlaneKeys;
   return strip;
 }
 
