@@ -10,4 +10,8 @@ namespace training {
 std::string gray_image(const std::vector<float>& pixels, int height, int width, double x, double y,
                        double size);
 
+// Values in [-1, 1], blue above 0 and red below, darker farther from 0.
+std::string signed_image(const std::vector<float>& values, int height, int width, double x,
+                         double y, double size);
+
 }  // namespace training
