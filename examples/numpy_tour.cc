@@ -29,8 +29,11 @@ struct Inputs {
   Tensor matrix;  // x as a matrix with 1000 columns
   Tensor image;   // the same with three axes
   Tensor edges;   // 100 rising numbers
+  Tensor blocks;  // x as matrices of 10 x 10
+  Tensor a;       // symmetric matrices of 10 x 10, with eigenvalues from 1 on
+  Tensor b;       // a right side for each
 };
-constexpr int64_t kColumns = 1000;
+constexpr int64_t kColumns = 1000, kBlock = 10;
 
 Inputs make_inputs(Context c, int64_t n) {
   random::seed(7);
@@ -41,6 +44,9 @@ Inputs make_inputs(Context c, int64_t n) {
   in.matrix = in.x.reshape({-1, kColumns});
   in.image = in.x.reshape({-1, 20, 50});
   in.edges = linspace(-3, 3, 100, {c});
+  in.blocks = in.x.reshape({-1, kBlock, kBlock});
+  in.a = einsum("nik,njk->nij", {in.blocks, in.blocks}) / kBlock + eye(kBlock, 0, 0, {c});
+  in.b = in.blocks(Slice(), Slice(), Slice(0, 1));
   return in;
 }
 
@@ -86,6 +92,13 @@ std::vector<Stop> stops() {
       {"ids // 7, ids % 7", [](In i) { return divmod(i.ids, 7).second; }},
       {"rng.gamma(2, 1, n)",
        [](In i) { return random::gamma(2, 1, i.x.shape(), {i.x.context()}); }},
+      {"np.linalg.solve(a, b)", [](In i) { return solve(i.a, i.b); }},
+      {"np.linalg.eigh(a)[0]", [](In i) { return eigh(i.a).eigenvalues; }},
+      {"np.linalg.svd(blocks)[1]", [](In i) { return svd(i.blocks).s; }},
+      {"np.einsum('nij,njk,nkl->nil', blocks, a, b)",
+       [](In i) {
+         return einsum("nij,njk,nkl->nil", {i.blocks, i.a, i.b});
+       }},
   };
 }
 
