@@ -29,22 +29,27 @@ struct Solver {
   Mutex mutex;
   cusolverDnHandle_t handle LOCUS_GUARDED_BY(mutex) = nullptr;
   cusolverDnParams_t parameters LOCUS_GUARDED_BY(mutex) = nullptr;
-  gesvdjInfo_t jacobi LOCUS_GUARDED_BY(mutex) = nullptr;  // defaults: full accuracy, sorted
+  // Defaults: full accuracy, sorted.
+  gesvdjInfo_t svd_rotations LOCUS_GUARDED_BY(mutex) = nullptr;
+  syevjInfo_t eigen_rotations LOCUS_GUARDED_BY(mutex) = nullptr;
 };
 
 cudaDataType_t type_of(DType d) { return d == f64 ? CUDA_R_64F : CUDA_R_32F; }
 
-// Calls f(handle, parameters or, for Jacobi's method, its parameters) on the call's stream.
+// Calls f(handle, parameters) on the call's stream. Rotations have parameters of their own.
 void with_solver(const Call& call, const auto& f) {
   Solver& solver = *static_cast<Solver*>(library(call.stream, Library::solver));
   const MutexLock lock(solver.mutex);
   const OutsideCapture allowed;  // the first call of a kind loads its kernels
   if (!solver.parameters) LOCUS_CUDA(cusolverDnCreateParams(&solver.parameters));
-  if (!solver.jacobi) LOCUS_CUDA(cusolverDnCreateGesvdjInfo(&solver.jacobi));
+  if (!solver.svd_rotations) LOCUS_CUDA(cusolverDnCreateGesvdjInfo(&solver.svd_rotations));
+  if (!solver.eigen_rotations) LOCUS_CUDA(cusolverDnCreateSyevjInfo(&solver.eigen_rotations));
   if (!solver.handle) LOCUS_CUDA(cusolverDnCreate(&solver.handle));
   LOCUS_CUDA(cusolverDnSetStream(solver.handle, static_cast<cudaStream_t>(call.stream.native)));
   if constexpr (std::is_invocable_v<decltype(f), cusolverDnHandle_t, gesvdjInfo_t>)
-    f(solver.handle, solver.jacobi);
+    f(solver.handle, solver.svd_rotations);
+  else if constexpr (std::is_invocable_v<decltype(f), cusolverDnHandle_t, syevjInfo_t>)
+    f(solver.handle, solver.eigen_rotations);
   else
     f(solver.handle, solver.parameters);
 }
@@ -137,53 +142,76 @@ void solver_qr_q(const Call& call, DType d, int64_t m, int64_t columns, int64_t 
   });
 }
 
-void solver_eigen(const Call& call, DType d, bool vectors, int64_t n, void* a, void* w,
-                  int64_t count, int* info) {
+void solver_eigen(const Call& call, bool vectors, int64_t n, double* a, double* w, int64_t count,
+                  int* info) {
   constexpr int64_t kBatched = 512;  // several matrices up to this length: in one call
   constexpr int64_t kMost = 4096;    // matrices a call: the work memory grows with their number
-  const cudaDataType_t type = type_of(d);
-  const cusolverEigMode_t mode = vectors ? CUSOLVER_EIG_MODE_VECTOR : CUSOLVER_EIG_MODE_NOVECTOR;
+  constexpr cudaDataType_t kType = CUDA_R_64F;
   constexpr cublasFillMode_t kLower = CUBLAS_FILL_MODE_LOWER;
+  const cusolverEigMode_t mode = vectors ? CUSOLVER_EIG_MODE_VECTOR : CUSOLVER_EIG_MODE_NOVECTOR;
   with_solver(call, [&](cusolverDnHandle_t handle, cusolverDnParams_t parameters) {
     const bool batched = count > 1 && n <= kBatched;
-    const int64_t bytes = d == f64 ? 8 : 4, together = batched ? std::min(count, kMost) : 1;
-    const auto matrix = [&](int64_t k) { return static_cast<char*>(a) + k * n * n * bytes; };
-    const auto values = [&](int64_t k) { return static_cast<char*>(w) + k * n * bytes; };
+    const int64_t together = batched ? std::min(count, kMost) : 1;
     size_t on_device = 0, on_host = 0;
     if (batched)
-      LOCUS_CUDA(cusolverDnXsyevBatched_bufferSize(handle, parameters, mode, kLower, n, type, a, n,
-                                                   type, w, type, &on_device, &on_host, together));
+      LOCUS_CUDA(cusolverDnXsyevBatched_bufferSize(handle, parameters, mode, kLower, n, kType, a, n,
+                                                   kType, w, kType, &on_device, &on_host,
+                                                   together));
     else
-      LOCUS_CUDA(cusolverDnXsyevd_bufferSize(handle, parameters, mode, kLower, n, type, a, n, type,
-                                             w, type, &on_device, &on_host));
+      LOCUS_CUDA(cusolverDnXsyevd_bufferSize(handle, parameters, mode, kLower, n, kType, a, n,
+                                             kType, w, kType, &on_device, &on_host));
     const Scratch work(call, on_device);
     std::vector<char> host(on_host);
     for (int64_t k = 0; k < count; k += together) {
+      double *const matrix = a + k * n * n, *const values = w + k * n;
       if (batched)
-        LOCUS_CUDA(cusolverDnXsyevBatched(
-            handle, parameters, mode, kLower, n, type, matrix(k), n, type, values(k), type,
-            work.data(), on_device, host.data(), on_host, info + k, std::min(together, count - k)));
+        LOCUS_CUDA(cusolverDnXsyevBatched(handle, parameters, mode, kLower, n, kType, matrix, n,
+                                          kType, values, kType, work.data(), on_device, host.data(),
+                                          on_host, info + k, std::min(together, count - k)));
       else
-        LOCUS_CUDA(cusolverDnXsyevd(handle, parameters, mode, kLower, n, type, matrix(k), n, type,
-                                    values(k), type, work.data(), on_device, host.data(), on_host,
+        LOCUS_CUDA(cusolverDnXsyevd(handle, parameters, mode, kLower, n, kType, matrix, n, kType,
+                                    values, kType, work.data(), on_device, host.data(), on_host,
                                     info + k));
     }
   });
 }
 
-void solver_svd(const Call& call, DType d, char vectors, int64_t m, int64_t n, void* a, void* s,
-                void* u, void* vh, int* info) {
+void solver_eigen_each(const Call& call, DType d, bool vectors, int64_t n, void* a, void* w,
+                       int64_t count, int* info) {
+  constexpr cublasFillMode_t kLower = CUBLAS_FILL_MODE_LOWER;
+  const cusolverEigMode_t mode = vectors ? CUSOLVER_EIG_MODE_VECTOR : CUSOLVER_EIG_MODE_NOVECTOR;
+  const int size = static_cast<int>(n), many = static_cast<int>(count);
+  with_solver(call, [&](cusolverDnHandle_t handle, syevjInfo_t rotations) {
+    const auto run = [&]<class T>(T* matrices, auto work_of, auto solve) {
+      T* const values = static_cast<T*>(w);
+      int numbers = 0;
+      LOCUS_CUDA(
+          work_of(handle, mode, kLower, size, matrices, size, values, &numbers, rotations, many));
+      const Scratch work(call, static_cast<size_t>(numbers) * sizeof(T));
+      LOCUS_CUDA(solve(handle, mode, kLower, size, matrices, size, values, work.as<T>(), numbers,
+                       info, rotations, many));
+    };
+    if (d == f64)
+      run(static_cast<double*>(a), cusolverDnDsyevjBatched_bufferSize, cusolverDnDsyevjBatched);
+    else
+      run(static_cast<float*>(a), cusolverDnSsyevjBatched_bufferSize, cusolverDnSsyevjBatched);
+  });
+}
+
+void solver_svd(const Call& call, char vectors, int64_t m, int64_t n, double* a, double* s,
+                double* u, double* vh, int* info) {
+  constexpr cudaDataType_t kType = CUDA_R_64F;
   with_solver(call, [&](cusolverDnHandle_t handle, cusolverDnParams_t parameters) {
-    const cudaDataType_t type = type_of(d);
     const auto job = static_cast<signed char>(vectors);
     size_t on_device = 0, on_host = 0;
-    LOCUS_CUDA(cusolverDnXgesvd_bufferSize(handle, parameters, job, job, m, n, type, a, m, type, s,
-                                           type, u, m, type, vh, n, type, &on_device, &on_host));
+    LOCUS_CUDA(cusolverDnXgesvd_bufferSize(handle, parameters, job, job, m, n, kType, a, m, kType,
+                                           s, kType, u, m, kType, vh, n, kType, &on_device,
+                                           &on_host));
     const Scratch work(call, on_device);
     std::vector<char> host(on_host);
-    LOCUS_CUDA(cusolverDnXgesvd(handle, parameters, job, job, m, n, type, a, m, type, s, type, u, m,
-                                type, vh, n, type, work.data(), on_device, host.data(), on_host,
-                                info));
+    LOCUS_CUDA(cusolverDnXgesvd(handle, parameters, job, job, m, n, kType, a, m, kType, s, kType, u,
+                                m, kType, vh, n, kType, work.data(), on_device, host.data(),
+                                on_host, info));
   });
 }
 
@@ -192,16 +220,16 @@ void solver_svd_each(const Call& call, DType d, bool vectors, int64_t m, int64_t
   const cusolverEigMode_t mode = vectors ? CUSOLVER_EIG_MODE_VECTOR : CUSOLVER_EIG_MODE_NOVECTOR;
   const int rows = static_cast<int>(m), columns = static_cast<int>(n);
   const int many = static_cast<int>(count);
-  with_solver(call, [&](cusolverDnHandle_t handle, gesvdjInfo_t jacobi) {
+  with_solver(call, [&](cusolverDnHandle_t handle, gesvdjInfo_t rotations) {
     const auto run = [&]<class T>(T* matrices, auto size, auto solve) {
       T *const values = static_cast<T*>(s), *const left = static_cast<T*>(u),
                *const right = static_cast<T*>(v);
       int numbers = 0;
       LOCUS_CUDA(size(handle, mode, rows, columns, matrices, rows, values, left, rows, right,
-                      columns, &numbers, jacobi, many));
+                      columns, &numbers, rotations, many));
       const Scratch work(call, static_cast<size_t>(numbers) * sizeof(T));
       LOCUS_CUDA(solve(handle, mode, rows, columns, matrices, rows, values, left, rows, right,
-                       columns, work.as<T>(), numbers, info, jacobi, many));
+                       columns, work.as<T>(), numbers, info, rotations, many));
     };
     if (d == f64)
       run(static_cast<double*>(a), cusolverDnDgesvdjBatched_bufferSize, cusolverDnDgesvdjBatched);

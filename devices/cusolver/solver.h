@@ -33,19 +33,25 @@ void solver_qr_q(const Call& call, DType d, int64_t m, int64_t columns, int64_t 
                  const void* coefficients, int* info);
 // Computes the eigenvalues w, ascending, of `count` symmetric matrices a (n x n), one behind the
 // other, whose lower triangles are read. With `vectors`, eigenvectors replace a, as columns.
-// info[k] is not 0 if the iteration for matrix k has not converged.
-void solver_eigen(const Call& call, DType d, bool vectors, int64_t n, void* a, void* w,
-                  int64_t count, int* info);
+// info[k] is not 0 if the iteration for matrix k has not converged. Vectors of many eigenvalues
+// near 0 may not be orthogonal: cuSOLVER 12.0 loses the squares of rounding errors. Callers add a
+// multiple of the identity matrix.
+void solver_eigen(const Call& call, bool vectors, int64_t n, double* a, double* w, int64_t count,
+                  int* info);
+// The same for small matrices of dtype d, by rotations. No eigenvalues need care.
+void solver_eigen_each(const Call& call, DType d, bool vectors, int64_t n, void* a, void* w,
+                       int64_t count, int* info);
 // Computes the singular values s, descending, of a (m x n, m >= n), and overwrites a. Vectors:
 //   'N'  none
 //   'S'  u (m x n) and the rows of vh (n x n)
 //   'A'  u (m x m) and the rows of vh (n x n)
-void solver_svd(const Call& call, DType d, char vectors, int64_t m, int64_t n, void* a, void* s,
-                void* u, void* vh, int* info);
-// The same for `count` matrices of any shape up to 32 x 32, one behind the other. u (m x m) and v
+void solver_svd(const Call& call, char vectors, int64_t m, int64_t n, double* a, double* s,
+                double* u, double* vh, int* info);
+// The same for `count` small matrices of any shape and dtype d, by rotations. u (m x m) and v
 // (n x n) have vectors as columns, and are work memory without `vectors`.
-inline constexpr int64_t kSmallSvd = 32;
 void solver_svd_each(const Call& call, DType d, bool vectors, int64_t m, int64_t n, void* a,
                      void* s, void* u, void* v, int64_t count, int* info);
+// The largest number of rows or columns of small matrices.
+inline constexpr int64_t kRotations = 32;
 
 }  // namespace locus::cuda

@@ -3,18 +3,16 @@
 // triangle.
 #include <limits>
 
-#include <locus/core/scratch.h>
 #include <locus/devices/cuda/blas.h>
 #include <locus/devices/cuda/check.h>
 #include <locus/devices/cusolver/solver.h>
 #include <locus/ops/kernel/copy.h>
-#include <locus/ops/kernel/launch.h>
-#include <locus/ops/linalg/linalg_kernel.h>
+#include <locus/ops/linalg/matrices_gpu.h>
 
 namespace locus::cuda {
 namespace {
 
-constexpr int64_t kSmall = 128;  // several matrices up to this length: one call for all
+constexpr int64_t kSmall = 512;  // several matrices up to this length: one call for all
 
 bool in_one_call(int64_t count, int64_t n) { return count > 1 && n <= kSmall; }
 
@@ -56,12 +54,6 @@ void check(const Call& call, const T* a, const Stack& s, const int* info, bool* 
       <<<static_cast<unsigned>(s.count), kBlock, 0, native(call.stream)>>>(a, s.n, info, failed);
 }
 
-template <class T>
-__global__ void fill_failed(T* x, int64_t size, int64_t count, const bool* failed) {
-  const int64_t all = count * size;
-  for (int64_t i = first_thread(); i < all; i += all_threads())
-    if (failed[i / size]) x[i] = std::numeric_limits<T>::quiet_NaN();
-}
 // l: row-major, 0 above the diagonal, NaN if the matrix failed; from column-major matrices.
 template <class T>
 __global__ void copy_lower(const T* from, T* l, int64_t n, int64_t count, const bool* failed) {
@@ -78,16 +70,6 @@ void copy_bytes(const Call& call, void* to, const void* from, int64_t bytes) {
   if (bytes > 0)
     LOCUS_CUDA(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDeviceToDevice,
                                native(call.stream)));
-}
-
-// Views of matrices of m x n: row-major, or column-major.
-View matrices(const Stack& s, DType d, const void* data, bool by_columns) {
-  View v{const_cast<void*>(data), {d, 3, {s.count, s.m, s.n}}, {s.size(), s.n, 1}};
-  if (by_columns) {
-    v.stride[1] = 1;
-    v.stride[2] = s.m;
-  }
-  return v;
 }
 
 // The exchanges of rows, in order, as the order of the rows, and its sign. A thread each.

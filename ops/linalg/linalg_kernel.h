@@ -14,10 +14,12 @@ struct TriangularAttrs {
   bool upper = false, transpose = false, unit_diagonal = false;
 };
 
-// A call's matrices of m x n.
+// `count` matrices of m x n.
 struct Stack {
   int64_t count, m, n;
 
+  LOCUS_HD Stack(int64_t matrices, int64_t rows, int64_t columns)
+      : count(matrices), m(rows), n(columns) {}
   LOCUS_HD explicit Stack(const Meta& x)
       : count(1), m(x.shape[x.rank - 2]), n(x.shape[x.rank - 1]) {
     for (int i = 0; i < x.rank - 2; ++i) count *= x.shape[i];

@@ -6,8 +6,8 @@
 #include <locus/devices/cuda/check.h>
 #include <locus/devices/cusolver/solver.h>
 #include <locus/ops/kernel/copy.h>
-#include <locus/ops/kernel/launch.h>
-#include <locus/ops/linalg/qr_kernel.h>
+#include <locus/ops/linalg/matrices_gpu.h>
+#include <locus/ops/linalg/qr_gpu.h>
 
 namespace locus::cuda {
 namespace {
@@ -210,22 +210,13 @@ __global__ void multiply_columns(T* q, int64_t m, int64_t columns, const T* sign
   for (int64_t at = first_thread(); at < m * columns; at += all_threads()) q[at] *= signs[at / m];
 }
 
-// A matrix of m x n: row-major, or column-major.
-View matrix(DType d, const void* data, int64_t m, int64_t n, bool by_columns) {
-  View v{const_cast<void*>(data), {d, 2, {m, n}}, {n, 1}};
-  if (by_columns) {
-    v.stride[0] = 1;
-    v.stride[1] = m;
-  }
-  return v;
-}
-
 template <class T>
 void decompose_one(const Call& call, DType d, const T* from, T* q, T* r, const QrSizes& s, T* a,
                    T* scales, int* info) {
   T* const coefficients = scales + s.n;
   T* const signs = coefficients + s.least;
-  Views::copy(matrix(d, from, s.m, s.n, false), matrix(d, a, s.m, s.n, true), call.stream);
+  Views::copy(matrices({1, s.m, s.n}, d, from, false), matrices({1, s.m, s.n}, d, a, true),
+              call.stream);
   scale_columns<T><<<static_cast<unsigned>(s.n), kBlock, 0, native(call.stream)>>>(a, s.m, scales);
   solver_qr(call, d, s.m, s.n, a, coefficients, info);
   const int64_t most = s.least > s.columns ? s.least : s.columns;
@@ -234,14 +225,8 @@ void decompose_one(const Call& call, DType d, const T* from, T* q, T* r, const Q
   if (s.columns == 0) return;
   solver_qr_q(call, d, s.m, s.columns, s.least, a, coefficients, info);
   launch(call.stream, s.m * s.columns, multiply_columns<T>, a, s.m, s.columns, signs);
-  Views::copy(matrix(d, a, s.m, s.columns, true), matrix(d, q, s.m, s.columns, false), call.stream);
-}
-
-// The unit matrix, in each of `count` square matrices of n x n.
-template <class T>
-__global__ void write_unit(T* q, int64_t n, int64_t count) {
-  for (int64_t at = first_thread(); at < count * n * n; at += all_threads())
-    q[at] = at % (n * n) % (n + 1) == 0 ? T{1} : T{0};
+  Views::copy(matrices({1, s.m, s.columns}, d, a, true), matrices({1, s.m, s.columns}, d, q, false),
+              call.stream);
 }
 
 // For one larger matrix cuSOLVER is faster: it uses all multiprocessors.
@@ -253,14 +238,15 @@ int64_t most_shared_bytes(const Call& call, const QrSizes& s) {
   return most;
 }
 
+}  // namespace
+
 template <class T>
-void decompose(const Call& call, DType d, const QrSizes& s, T* q, T* r) {
+void decompose_qr(const Call& call, DType d, const QrSizes& s, const T* a, T* q, T* r) {
   if (s.count == 0 || s.m == 0) return;
   if (s.n == 0) {
-    if (s.columns > 0) launch(call.stream, s.count * s.m * s.m, write_unit<T>, q, s.m, s.count);
+    if (s.columns > 0) launch(call.stream, s.count * s.m * s.m, fill_identity<T>, q, s.m, s.count);
     return;
   }
-  const T* const from = call.in[0].as<const T>();
   const int64_t shared = shared_bytes(s, sizeof(T)), most = most_shared_bytes(call, s);
   if (shared <= most) {
     // The same limit each time, so no launch lowers it.
@@ -270,7 +256,7 @@ void decompose(const Call& call, DType d, const QrSizes& s, T* q, T* r) {
     const int64_t warps = s.width() / 8;  // columns for each of them
     const unsigned threads = 32 * static_cast<unsigned>(warps < 1 ? 1 : warps > 16 ? 16 : warps);
     decompose_each<T><<<static_cast<unsigned>(s.count), threads, static_cast<size_t>(shared),
-                        native(call.stream)>>>(from, q, r, s);
+                        native(call.stream)>>>(a, q, r, s);
     return;
   }
   const Scratch factor(call, static_cast<size_t>(s.m * s.width()) * sizeof(T));
@@ -278,22 +264,27 @@ void decompose(const Call& call, DType d, const QrSizes& s, T* q, T* r) {
   const Scratch numbers(call, static_cast<size_t>(vectors) * sizeof(T));
   const Scratch info(call, sizeof(int));
   for (int64_t k = 0; k < s.count; ++k)
-    decompose_one(call, d, from + k * s.m * s.n, q + k * s.m * s.columns, r + k * s.rows * s.n, s,
+    decompose_one(call, d, a + k * s.m * s.n, q + k * s.m * s.columns, r + k * s.rows * s.n, s,
                   factor.as<T>(), numbers.as<T>(), info.as<int>());
 }
+
+template void decompose_qr(const Call&, DType, const QrSizes&, const float*, float*, float*);
+template void decompose_qr(const Call&, DType, const QrSizes&, const double*, double*, double*);
+
+namespace {
 
 struct Backend {
   template <DType D>
   static void qr(const Call& call) {
     using T = CppTypeOf<D>;
     const QrSizes s(Stack(call.in[0].meta), call.attributes<QrAttrs>().complete, true);
-    decompose(call, D, s, call.out[0].as<T>(), call.out[1].as<T>());
+    decompose_qr(call, D, s, call.in[0].as<const T>(), call.out[0].as<T>(), call.out[1].as<T>());
   }
   template <DType D>
   static void qr_r(const Call& call) {
     using T = CppTypeOf<D>;
     const QrSizes s(Stack(call.in[0].meta), false, false);
-    decompose<T>(call, D, s, nullptr, call.out[0].as<T>());
+    decompose_qr<T>(call, D, s, call.in[0].as<const T>(), nullptr, call.out[0].as<T>());
   }
 };
 

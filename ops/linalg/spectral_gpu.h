@@ -1,0 +1,143 @@
+// What the kernels of eigenvectors and of singular vectors share: finite copies, signs, NaN in
+// matrices that failed. Included by *.cu only.
+#pragma once
+
+#include <limits>
+
+#include <locus/devices/cuda/check.h>
+#include <locus/ops/kernel/math_base.h>
+#include <locus/ops/linalg/matrices_gpu.h>
+#include <locus/ops/linalg/spectral_kernel.h>
+
+namespace locus::cuda {
+
+// The singular values s and, if u is given, the vectors u and vh of a call's matrices. In svd.cu,
+// for float and double.
+template <class T>
+void singular_vectors(const Call& call, bool full_matrices, T* u, T* s, T* vh, bool* failed);
+
+// The eigenvalues w, ascending, of `count` symmetric matrices a (n x n) of finite numbers. With
+// `vectors`, eigenvectors replace a, as rows. info[k] is not 0 if matrix k failed. In spectral.cu.
+void symmetric_eigen(const Call& call, bool vectors, int64_t n, double* a, double* w, int64_t count,
+                     int* info);
+
+// Copies `count` matrices (m x n): the triangle that is read as a whole symmetric matrix, or all,
+// transposed or not. Sets failed[k] if an element of matrix k is not finite.
+enum class Part { lower, upper, all, transposed };
+template <class T, class W>
+__global__ void copy_finite(const T* from, int64_t m, int64_t n, int64_t count, Part part, W* to,
+                            bool* failed) {
+  const int64_t size = m * n, all = count * size;
+  for (int64_t at = first_thread(); at < all; at += all_threads()) {
+    const int64_t k = at / size, i = at % size / n, j = at % n;
+    const bool other = part == Part::lower ? i < j : part == Part::upper && i > j;
+    const T x = from[other ? k * size + j * n + i : at];
+    to[part == Part::transposed ? k * size + j * m + i : at] = static_cast<W>(x);
+    if (!isfinite(x)) failed[k] = true;
+  }
+}
+// Zeros in place of matrices that failed: iterations of the others are not disturbed.
+template <class T>
+__global__ void clear_failed(T* x, int64_t size, int64_t count, const bool* failed) {
+  for (int64_t at = first_thread(); at < count * size; at += all_threads())
+    if (failed[at / size]) x[at] = 0;
+}
+// Copies the call's matrices, all finite afterwards, and sets `failed`.
+template <class T, class W>
+void copy_finite_matrices(const Call& call, const Stack& a, Part part, W* to, bool* failed) {
+  if (a.count == 0) return;
+  LOCUS_CUDA(cudaMemsetAsync(failed, 0, static_cast<size_t>(a.count), native(call.stream)));
+  const int64_t all = a.count * a.size();
+  if (all == 0) return;
+  launch(call.stream, all, copy_finite<T, W>, call.in[0].as<const T>(), a.m, a.n, a.count, part, to,
+         failed);
+  launch(call.stream, all, clear_failed<W>, to, a.size(), a.count, failed);
+}
+
+template <class Int>
+__global__ void add_failed(const Int* info, int64_t count, bool* failed) {
+  for (int64_t k = first_thread(); k < count; k += all_threads())
+    if (info[k] != 0) failed[k] = true;
+}
+// Writes w, or NaN for matrices that failed.
+template <class T, class W>
+__global__ void write_values(const W* w, int64_t n, int64_t count, const bool* failed, T* to) {
+  for (int64_t at = first_thread(); at < count * n; at += all_threads())
+    to[at] = failed[at / n] ? std::numeric_limits<T>::quiet_NaN() : static_cast<T>(w[at]);
+}
+
+// Vectors of `count` matrices: component i of vector j of matrix k is data[k * matrix + j * vector
+// + i * component].
+template <class T>
+struct Vectors {
+  const T* data;
+  int64_t vectors, components;
+  int64_t matrix, vector, component;
+
+  __device__ const T* begin(int64_t k, int64_t j) const { return data + k * matrix + j * vector; }
+};
+
+// signs[k * x.vectors + j] for vectors from `first` on. A warp each.
+template <class T>
+__global__ void find_signs(Vectors<T> x, int64_t first, int64_t count, T* signs) {
+  constexpr unsigned kAll = ~0u;
+  constexpr int64_t kWarp = 32;
+  const int64_t rest = x.vectors - first, lane = threadIdx.x % kWarp;
+  const int64_t warps = all_threads() / kWarp;
+  for (int64_t at = first_thread() / kWarp; at < count * rest; at += warps) {
+    const int64_t k = at / rest, j = first + at % rest;
+    const T* const v = x.begin(k, j);
+    T most = 0;
+    for (int64_t i = lane; i < x.components; i += kWarp)
+      most = m::max(most, m::abs(v[i * x.component]));
+    for (int step = 16; step > 0; step /= 2) most = m::max(most, __shfl_xor_sync(kAll, most, step));
+    const T least = most * static_cast<T>(kAsLarge);
+    T sign = 1;
+    for (int64_t base = 0; base < x.components; base += kWarp) {
+      const int64_t i = base + lane;
+      const T value = i < x.components ? v[i * x.component] : T{0};
+      const unsigned found = __ballot_sync(kAll, i < x.components && m::abs(value) >= least);
+      if (found == 0) continue;
+      sign = __shfl_sync(kAll, value, __ffs(static_cast<int>(found)) - 1) < 0 ? T{-1} : T{1};
+      break;
+    }
+    if (lane == 0) signs[k * x.vectors + j] = sign;
+  }
+}
+template <class T>
+void find_signs_of(const Call& call, const Vectors<T>& x, int64_t first, int64_t count, T* signs) {
+  const int64_t n = count * (x.vectors - first);
+  if (n > 0 && x.components > 0) launch(call.stream, n * 32, find_signs<T>, x, first, count, signs);
+}
+
+// Vectors below `until` have the signs of another matrix's vectors, of which it has `others`; the
+// rest has `own`.
+template <class T>
+struct Signs {
+  const T *shared, *own;
+  int64_t others, until;
+};
+// Writes row-major matrices whose columns, or rows, are the vectors times their signs. NaN in
+// matrices that failed.
+template <class T, class W>
+__global__ void write_signed(Vectors<W> x, Signs<W> signs, bool columns, int64_t count,
+                             const bool* failed, T* to) {
+  const int64_t size = x.vectors * x.components;
+  for (int64_t at = first_thread(); at < count * size; at += all_threads()) {
+    const int64_t k = at / size, inner = at % size;
+    const int64_t j = columns ? inner % x.vectors : inner / x.components;
+    const int64_t i = columns ? inner / x.vectors : inner % x.components;
+    const W sign =
+        j < signs.until ? signs.shared[k * signs.others + j] : signs.own[k * x.vectors + j];
+    to[at] = failed[k] ? std::numeric_limits<T>::quiet_NaN()
+                       : static_cast<T>(x.begin(k, j)[i * x.component] * sign);
+  }
+}
+template <class T, class W>
+void write_vectors(const Call& call, const Vectors<W>& x, const Signs<W>& signs, bool columns,
+                   int64_t count, const bool* failed, T* to) {
+  const int64_t n = count * x.vectors * x.components;
+  if (n > 0) launch(call.stream, n, write_signed<T, W>, x, signs, columns, count, failed, to);
+}
+
+}  // namespace locus::cuda
