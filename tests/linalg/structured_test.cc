@@ -1,0 +1,91 @@
+// eigh and svd of matrices with many equal values, most of low rank. Rounding errors of rounding
+// errors fill the rest of such a matrix, and solvers lose the squares of these.
+#include <functional>
+
+#include <locus/ops/join.h>
+#include "tests/linalg/spectral.h"
+#include "tests/support/contexts.h"
+
+namespace locus::test {
+namespace {
+
+struct Structure {
+  const char* name;
+  std::function<double(int64_t i, int64_t j, int64_t n)> element;  // of a symmetric matrix
+};
+
+const std::vector<Structure>& structures() {
+  static const std::vector<Structure> list{
+      {"ones", [](auto, auto, auto) { return 1.; }},
+      {"ones times n", [](auto, auto, auto n) { return double(n); }},
+      {"ones times .1", [](auto, auto, auto) { return .1; }},
+      {"path", [](auto i, auto j, auto) { return i == j                 ? 2.
+                                                 : std::abs(i - j) == 1 ? -1.
+                                                                        : 0.; }},
+      {"complete graph", [](auto i, auto j, auto n) { return (i == j ? double(n) : 0.) - 1; }},
+      {"blocks of ones", [](auto i, auto j, auto) { return i / 4 == j / 4 ? 1. : 0.; }},
+      {"one block", [](auto i, auto j, auto) { return i < 3 && j < 3 ? 1. : 0.; }},
+      {"checkerboard", [](auto i, auto j, auto) { return double((i + j) % 2); }},
+      {"bipartite", [](auto i, auto j, auto n) { return (i < n / 2) == (j < n / 2) ? 0. : 7.; }},
+      {"rank 1 of three integers", [](auto i, auto j, auto) { return double(i % 3 * (j % 3)); }},
+      {"rank 1 of integers", [](auto i, auto j, auto) { return double(i * j); }},
+      {"rank 2 of integers", [](auto i, auto j, auto) { return double(i + j); }},
+      {"rank 1 of 33 and 66",
+       [](auto i, auto j, auto) { return 33. * (1 + i * i % 5 % 2) * (1 + j * j % 5 % 2); }},
+      {"rank 1 and blocks",
+       [](auto i, auto j, auto) {
+         return double((i * 7919 % 5 - 2) * (j * 7919 % 5 - 2)) + (i / 3 == j / 3 ? 1. : 0.);
+       }},
+      {"multiple of the identity", [](auto i, auto j, auto) { return i == j ? 3. : 0.; }},
+      {"Hilbert's", [](auto i, auto j, auto) { return 1. / double(i + j + 1); }},
+  };
+  return list;
+}
+
+Tensor matrix(const Structure& s, int64_t n, Context c, DType d) {
+  std::vector<double> v;
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t j = 0; j < n; ++j) v.push_back(s.element(i, j, n));
+  return from_values(v, {n, n}, c, d);
+}
+
+void expect_orthonormal_columns(const Tensor& v) {
+  const Tensor product = matmul(transposed(v), v);
+  expect_close(product, broadcast_to(one_like(product), product.shape()), v.shape()[v.ndim() - 1],
+               1);
+}
+
+// One matrix, and two: solvers take several matrices in other ways.
+void each_structure(const auto& expect) {
+  for (const Context c : kernel_contexts())
+    for (const DType d : {f32, f64})
+      for (const int64_t n : {2, 5, 7, 11, 16, 17, 22, 25, 30, 32, 33, 38, 64, 97})
+        for (const Structure& s : structures()) {
+          SCOPED_TRACE(to_string(c) + " " + name(d) + " " + std::to_string(n) + " " + s.name);
+          const Tensor a = matrix(s, n, c, d);
+          expect(a);
+          expect(stack({a, a}));
+          if (testing::Test::HasFailure()) return;
+        }
+}
+
+TEST(Eigh, OfStructuredMatricesHasOrthonormalVectors) {
+  each_structure([](const Tensor& a) {
+    const auto [w, v] = eigh(a);
+    expect_orthonormal_columns(v);
+    expect_close(matmul(v * expand_dims(w, -2), transposed(v)), a, a.shape()[a.ndim() - 1],
+                 size_of(a));
+  });
+}
+
+TEST(Svd, OfStructuredMatricesHasOrthonormalVectors) {
+  each_structure([](const Tensor& a) {
+    const auto [u, s, vh] = svd(a);
+    expect_orthonormal_columns(u);
+    expect_orthonormal_columns(transposed(vh));
+    expect_close(matmul(u * expand_dims(s, -2), vh), a, a.shape()[a.ndim() - 1], size_of(a));
+  });
+}
+
+}  // namespace
+}  // namespace locus::test
