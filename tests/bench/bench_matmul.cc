@@ -127,6 +127,7 @@ void add_matmul() {
     const bool gpu = c.type == DeviceType::gpu;
     add_linalg(c, gpu ? Shape{2048, 2048} : Shape{500, 500}, gpu ? "2048" : "500");
     add_linalg(c, {gpu ? 10000 : 1000, 32, 32}, gpu ? "10000 x 32" : "1000 x 32");
+    if (gpu) add_linalg(c, {100, 256, 256}, "100 x 256");
   }
 }
 

@@ -143,9 +143,15 @@ def torch_einsum():
                 lambda: torch.einsum(subscripts, *x), wait, calls=20), "µs"
 
 
-def linalg_calls(xp, linalg, n, batch):
+def linalg_shapes(gpu):
+    if gpu:
+        return ((2048, 2048), "2048"), ((10000, 32, 32), "10000 x 32"), ((100, 256, 256), "100 x 256")
+    return ((500, 500), "500"), ((1000, 32, 32), "1000 x 32")
+
+
+def linalg_calls(xp, linalg, gpu):
     """The calls of bench_matmul.cc on a module like NumPy: names, functions."""
-    for shape, size in (((n, n), f"{n}"), ((batch, 32, 32), f"{batch} x 32")):
+    for shape, size in linalg_shapes(gpu):
         x = xp.random.standard_normal(shape, dtype=xp.float32)
         a = x @ x.swapaxes(-1, -2) + shape[-1] * xp.eye(shape[-1], dtype=xp.float32)
         b = xp.ones(shape[:-1] + (1,), dtype=xp.float32)
@@ -161,9 +167,9 @@ def linalg_calls(xp, linalg, n, batch):
 def torch_linalg():
     import torch
     torch.set_num_threads(2)
-    device, n, batch = ("cuda", 2048, 10000) if torch.cuda.is_available() else ("cpu", 500, 1000)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
     wait = torch.cuda.synchronize if device == "cuda" else (lambda: None)
-    for shape, size in (((n, n), f"{n}"), ((batch, 32, 32), f"{batch} x 32")):
+    for shape, size in linalg_shapes(device == "cuda"):
         x = torch.randn(shape, device=device)
         a = x @ x.mT + shape[-1] * torch.eye(shape[-1], device=device)
         b = torch.ones(shape[:-1] + (1,), device=device)
@@ -181,7 +187,7 @@ def torch_linalg():
 
 def cupy_linalg():
     import cupy
-    for name, call in linalg_calls(cupy, cupy.linalg, 2048, 10000):
+    for name, call in linalg_calls(cupy, cupy.linalg, True):
         yield f"CuPy {cupy.__version__} cuda: {name}", per_call(
             call, cupy.cuda.runtime.deviceSynchronize, calls=10), "µs"
 
@@ -196,7 +202,7 @@ def numpy_linalg():
     class Module:
         random, eye, ones, float32 = Generator, numpy.eye, numpy.ones, numpy.float32
 
-    for name, call in linalg_calls(Module, numpy.linalg, 500, 1000):
+    for name, call in linalg_calls(Module, numpy.linalg, False):
         yield f"NumPy {numpy.__version__}: {name}", per_call(call, lambda: None, calls=10), "µs"
 
 
