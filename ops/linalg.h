@@ -180,7 +180,7 @@ Tensor cond(const Tensor& a, const MatrixOrd& p = 2, Caller = Caller::here());
 
 // --- Details ---
 //
-// - On the host, eigh and svd compute f32 in f64.
+// - eigh and svd compute f32 in f64, except several matrices of at most 32 x 32 on a GPU.
 // - {.check = false}: matrix_rank of an entry without a result is 0. residuals have elements if m >
 //   n, and are NaN where the rank is below n.
 // - Gradients of eigh and eigvalsh are symmetric. Those of pinv and lstsq hold if the singular
