@@ -67,9 +67,13 @@ inline bool values_of(Columns a, double* s) {
   for (Eigen::Index i = 0; i < k; ++i) beside[2 * i] = form.diagonal()[i];
   for (Eigen::Index i = 1; i < k; ++i) beside[2 * i - 1] = form.diagonal<1>()[i - 1];
   Eigen::SelfAdjointEigenSolver<Columns> solver;
-  solver.computeFromTridiagonal(Vector::Zero(2 * k), beside, Eigen::EigenvaluesOnly);
+  // The solver's iteration ends if no eigenvalue exceeds 1.
+  const double bound =
+      std::max(2 * beside.cwiseAbs().maxCoeff(), std::numeric_limits<double>::min());
+  solver.computeFromTridiagonal(Vector::Zero(2 * k), beside / bound, Eigen::EigenvaluesOnly);
   if (solver.info() != Eigen::Success || !solver.eigenvalues().allFinite()) return false;
-  for (Eigen::Index i = 0; i < k; ++i) s[i] = std::max(0., solver.eigenvalues()[2 * k - 1 - i]);
+  for (Eigen::Index i = 0; i < k; ++i)
+    s[i] = std::max(0., solver.eigenvalues()[2 * k - 1 - i]) * bound;
   return true;
 }
 
