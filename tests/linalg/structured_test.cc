@@ -27,6 +27,8 @@ const std::vector<Structure>& structures() {
       {"one block", [](auto i, auto j, auto) { return i < 3 && j < 3 ? 1. : 0.; }},
       {"checkerboard", [](auto i, auto j, auto) { return double((i + j) % 2); }},
       {"bipartite", [](auto i, auto j, auto n) { return (i < n / 2) == (j < n / 2) ? 0. : 7.; }},
+      {"bipartite times 1e-30",
+       [](auto i, auto j, auto n) { return (i < n / 2) == (j < n / 2) ? 0. : 7e-30; }},
       {"rank 1 of three integers", [](auto i, auto j, auto) { return double(i % 3 * (j % 3)); }},
       {"rank 1 of integers", [](auto i, auto j, auto) { return double(i * j); }},
       {"rank 2 of integers", [](auto i, auto j, auto) { return double(i + j); }},
@@ -75,6 +77,7 @@ TEST(Eigh, OfStructuredMatricesHasOrthonormalVectors) {
     expect_orthonormal_columns(v);
     expect_close(matmul(v * expand_dims(w, -2), transposed(v)), a, a.shape()[a.ndim() - 1],
                  size_of(a));
+    expect_close(eigvalsh(a), w, a.shape()[a.ndim() - 1], size_of(a));
   });
 }
 
@@ -84,6 +87,7 @@ TEST(Svd, OfStructuredMatricesHasOrthonormalVectors) {
     expect_orthonormal_columns(u);
     expect_orthonormal_columns(transposed(vh));
     expect_close(matmul(u * expand_dims(s, -2), vh), a, a.shape()[a.ndim() - 1], size_of(a));
+    expect_close(svdvals(a), s, a.shape()[a.ndim() - 1], size_of(a));
   });
 }
 
