@@ -144,35 +144,22 @@ void solver_qr_q(const Call& call, DType d, int64_t m, int64_t columns, int64_t 
 
 void solver_eigen(const Call& call, bool vectors, int64_t n, double* a, double* w, int64_t count,
                   int* info) {
-  constexpr int64_t kBatched = 512;  // several matrices up to this length: in one call
-  constexpr int64_t kMost = 4096;    // matrices a call: the work memory grows with their number
+  constexpr int64_t kTogether = 512;  // longer matrices: one a call
+  constexpr int64_t kMost = 4096;     // matrices a call: the work memory grows with their number
   constexpr cudaDataType_t kType = CUDA_R_64F;
   constexpr cublasFillMode_t kLower = CUBLAS_FILL_MODE_LOWER;
   const cusolverEigMode_t mode = vectors ? CUSOLVER_EIG_MODE_VECTOR : CUSOLVER_EIG_MODE_NOVECTOR;
+  const int64_t together = n <= kTogether ? std::min(count, kMost) : 1;
   with_solver(call, [&](cusolverDnHandle_t handle, cusolverDnParams_t parameters) {
-    const bool batched = count > 1 && n <= kBatched;
-    const int64_t together = batched ? std::min(count, kMost) : 1;
     size_t on_device = 0, on_host = 0;
-    if (batched)
-      LOCUS_CUDA(cusolverDnXsyevBatched_bufferSize(handle, parameters, mode, kLower, n, kType, a, n,
-                                                   kType, w, kType, &on_device, &on_host,
-                                                   together));
-    else
-      LOCUS_CUDA(cusolverDnXsyevd_bufferSize(handle, parameters, mode, kLower, n, kType, a, n,
-                                             kType, w, kType, &on_device, &on_host));
+    LOCUS_CUDA(cusolverDnXsyevBatched_bufferSize(handle, parameters, mode, kLower, n, kType, a, n,
+                                                 kType, w, kType, &on_device, &on_host, together));
     const Scratch work(call, on_device);
     std::vector<char> host(on_host);
-    for (int64_t k = 0; k < count; k += together) {
-      double *const matrix = a + k * n * n, *const values = w + k * n;
-      if (batched)
-        LOCUS_CUDA(cusolverDnXsyevBatched(handle, parameters, mode, kLower, n, kType, matrix, n,
-                                          kType, values, kType, work.data(), on_device, host.data(),
-                                          on_host, info + k, std::min(together, count - k)));
-      else
-        LOCUS_CUDA(cusolverDnXsyevd(handle, parameters, mode, kLower, n, kType, matrix, n, kType,
-                                    values, kType, work.data(), on_device, host.data(), on_host,
-                                    info + k));
-    }
+    for (int64_t k = 0; k < count; k += together)
+      LOCUS_CUDA(cusolverDnXsyevBatched(
+          handle, parameters, mode, kLower, n, kType, a + k * n * n, n, kType, w + k * n, kType,
+          work.data(), on_device, host.data(), on_host, info + k, std::min(together, count - k)));
   });
 }
 
