@@ -28,22 +28,22 @@ using namespace linalg;
 
 // How often each matrix is halved, so that its norm is at most the one for which the approximant
 // is exact to f64. 0 for a norm that is not finite: the result is NaN.
-std::vector<int> halvings(const Tensor& a, Caller from) {
-  constexpr double kMost = 5.371920351148152;
+std::vector<int> count_halvings(const Tensor& a, Caller from) {
+  constexpr double kMaxNorm = 5.371920351148152;
   capture::check_wait(a.context(), "expm", from);
   const autograd::Pause pause(autograd::is_training());
   const Tensor norms = max(sum(abs(a.astype(f64)), {.axis = -2}), {.axis = -1});
   std::vector<int> all;
   for (const double norm : norms.to_vector<double>(from)) {
-    int exponent = 0;  // norm / kMost is below 2^exponent
-    if (std::isfinite(norm)) std::frexp(norm / kMost, &exponent);
+    int exponent = 0;  // norm / kMaxNorm is below 2^exponent
+    if (std::isfinite(norm)) std::frexp(norm / kMaxNorm, &exponent);
     all.push_back(std::max(exponent, 0));
   }
   return all;
 }
 
 // (v - u)^-1 (v + u), with u the odd terms of the numerator and v the even ones.
-Tensor approximant(const Tensor& a) {
+Tensor compute_approximant(const Tensor& a) {
   constexpr double kTerms[] = {64764752532480000,
                                32382376266240000,
                                7771770303897600,
@@ -68,14 +68,14 @@ Tensor approximant(const Tensor& a) {
            one * b(first);
   };
   const Tensor u = matmul(a, sum_of(1)), v = sum_of(0);
-  return solved(v - u, v + u)[0];
+  return solve_op(v - u, v + u)[0];
 }
 
 // A value for each matrix, on a's context.
 template <class T>
-Tensor for_each(const Tensor& a, const std::vector<int>& halved, DType d, T value_of) {
+Tensor make_factors(const Tensor& a, const std::vector<int>& halvings, DType d, T value_of) {
   std::vector<double> values;
-  for (const int times : halved) values.push_back(value_of(times));
+  for (const int times : halvings) values.push_back(value_of(times));
   Meta batch = make_meta(d, a.shape());
   batch.shape[batch.rank - 2] = batch.shape[batch.rank - 1] = 1;
   return array(values, Shape(batch), {a.context(), d});
@@ -85,18 +85,20 @@ Tensor for_each(const Tensor& a, const std::vector<int>& halved, DType d, T valu
 
 Tensor expm(const Tensor& given, Caller from) try {
   const UserLine user_line(from);
-  const Tensor a = squares("expm", given);
+  const Tensor a = prepare_square_matrices("expm", given);
   if (a.size() == 0) return copy(a);
-  const std::vector<int> halved = halvings(a, from);
-  const int most = std::ranges::max(halved);
+  const std::vector<int> halvings = count_halvings(a, from);
+  const int max_halvings = std::ranges::max(halvings);
   Tensor power = a;
-  if (most > 0) power = a * for_each(a, halved, a.dtype(), [](int n) { return std::ldexp(1, -n); });
-  power = approximant(power);
-  for (int i = 0; i < most; ++i) {
+  if (max_halvings > 0)
+    power = a * make_factors(a, halvings, a.dtype(), [](int n) { return std::ldexp(1, -n); });
+  power = compute_approximant(power);
+  for (int i = 0; i < max_halvings; ++i) {
     const Tensor squared = matmul(power, power);
-    power = std::ranges::min(halved) > i
-                ? squared
-                : where(for_each(a, halved, bool_, [i](int n) { return n > i; }), squared, power);
+    power =
+        std::ranges::min(halvings) > i
+            ? squared
+            : where(make_factors(a, halvings, bool_, [i](int n) { return n > i; }), squared, power);
   }
   return power;
 } catch (const Error&) {

@@ -26,20 +26,20 @@ constexpr const char* kSingular = " is singular";
 
 Tensor cholesky(const Tensor& given, const CholeskyOptions& o, Caller from) try {
   const UserLine user_line(from);
-  const Tensor a = squares("cholesky", given);
-  const Tensors l = factored("cholesky", o.upper ? turned(a) : a);
-  if (o.check) expect_none("cholesky", given, l[1], " is not positive definite", from);
-  return o.upper ? turned(l[0]) : l[0];
+  const Tensor a = prepare_square_matrices("cholesky", given);
+  const Tensors l = factor_op("cholesky", o.upper ? transpose_matrices(a) : a);
+  if (o.check) expect_success("cholesky", given, l[1], " is not positive definite", from);
+  return o.upper ? transpose_matrices(l[0]) : l[0];
 } catch (const Error&) {
   detail::rethrow_as("cholesky", from);
 }
 
 Tensor solve(const Tensor& a, const Tensor& b, const SolveOptions& o, Caller from) try {
   const UserLine user_line(from);
-  const System s("solve", a, b);
-  const Tensors x = solved(s.a, s.b);
-  if (o.check) expect_none("solve", a, x[1], kSingular, from);
-  return s.result(x[0]);
+  const LinearSystem s("solve", a, b);
+  const Tensors x = solve_op(s.a, s.b);
+  if (o.check) expect_success("solve", a, x[1], kSingular, from);
+  return s.restore_vector(x[0]);
 } catch (const Error&) {
   detail::rethrow_as("solve", from);
 }
@@ -47,20 +47,20 @@ Tensor solve(const Tensor& a, const Tensor& b, const SolveOptions& o, Caller fro
 Tensor solve_triangular(const Tensor& a, const Tensor& b, const TriangularOptions& o,
                         Caller from) try {
   const UserLine user_line(from);
-  const System s("solve_triangular", a, b);
-  const Tensors x = solved_triangular(s.a, s.b, {o.upper, o.transpose, o.unit_diagonal});
-  if (o.check && !o.unit_diagonal) expect_none("solve_triangular", a, x[1], kSingular, from);
-  return s.result(x[0]);
+  const LinearSystem s("solve_triangular", a, b);
+  const Tensors x = solve_triangular_op(s.a, s.b, {o.upper, o.transpose, o.unit_diagonal});
+  if (o.check && !o.unit_diagonal) expect_success("solve_triangular", a, x[1], kSingular, from);
+  return s.restore_vector(x[0]);
 } catch (const Error&) {
   detail::rethrow_as("solve_triangular", from);
 }
 
 Tensor inv(const Tensor& given, const SolveOptions& o, Caller from) try {
   const UserLine user_line(from);
-  const Tensor a = squares("inv", given);
+  const Tensor a = prepare_square_matrices("inv", given);
   const Tensor one = eye(a.shape()[a.ndim() - 1], 0, 0, {a.context(), a.dtype()});
-  const Tensors x = solved(a, broadcast_to(one, a.shape()));
-  if (o.check) expect_none("inv", given, x[1], kSingular, from);
+  const Tensors x = solve_op(a, broadcast_to(one, a.shape()));
+  if (o.check) expect_success("inv", given, x[1], kSingular, from);
   return x[0];
 } catch (const Error&) {
   detail::rethrow_as("inv", from);
@@ -68,8 +68,8 @@ Tensor inv(const Tensor& given, const SolveOptions& o, Caller from) try {
 
 Lu lu(const Tensor& given, Caller from) try {
   const UserLine user_line(from);
-  const Tensor a = matrices("lu", given);
-  const Tensors f = factored("lu_factor", a);
+  const Tensor a = prepare_matrices("lu", given);
+  const Tensors f = factor_op("lu_factor", a);
   const int64_t m = a.shape()[a.ndim() - 2], n = a.shape()[a.ndim() - 1], k = std::min(m, n);
   const TensorOptions like{a.context(), a.dtype()};
   // Row order[i] of a is row i of l u: column i of p has its one there.
@@ -84,7 +84,7 @@ Lu lu(const Tensor& given, Caller from) try {
 Tensor det(const Tensor& given, Caller from) try {
   const UserLine user_line(from);
   static const OpRef<> op("det");
-  return invoke(op, {squares("det", given)});
+  return invoke(op, {prepare_square_matrices("det", given)});
 } catch (const Error&) {
   detail::rethrow_as("det", from);
 }
@@ -92,7 +92,7 @@ Tensor det(const Tensor& given, Caller from) try {
 Slogdet slogdet(const Tensor& given, Caller from) try {
   const UserLine user_line(from);
   static const OpRef<> op("slogdet");
-  const Tensor a = squares("slogdet", given);
+  const Tensor a = prepare_square_matrices("slogdet", given);
   const Ref in[] = {a};
   const Tensors y = invoke_all(op, in);
   return {y[0], y[1]};

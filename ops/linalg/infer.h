@@ -7,15 +7,15 @@
 
 namespace locus::linalg {
 
-inline constexpr int64_t kLongest = int64_t{1} << 31;
+inline constexpr int64_t kMaxLength = int64_t{1} << 31;
 
 inline void expect_matrices(const Meta& x, const char* what) {
   if (x.rank < 2) throw ShapeError("expected ", what, " of at least 2 axes");
   int64_t batch = 1;
   for (int i = 0; i < x.rank - 2; ++i) batch *= x.shape[i];
-  if (batch >= kLongest) throw ShapeError("expected fewer than 2^31 matrices");
+  if (batch >= kMaxLength) throw ShapeError("expected fewer than 2^31 matrices");
   for (int i = x.rank - 2; i < x.rank; ++i)
-    if (x.shape[i] >= kLongest) throw ShapeError("expected matrices shorter than 2^31");
+    if (x.shape[i] >= kMaxLength) throw ShapeError("expected matrices shorter than 2^31");
 }
 inline void expect_square(const Meta& x, const char* what) {
   expect_matrices(x, what);
@@ -23,7 +23,7 @@ inline void expect_square(const Meta& x, const char* what) {
     throw ShapeError("expected square matrices ", what);
 }
 // x without its last `axes` axes.
-inline Meta batch_of(const Meta& x, DType d, int axes = 2) {
+inline Meta drop_last_axes(const Meta& x, DType d, int axes = 2) {
   Meta m = x;
   m.dtype = d;
   m.rank = static_cast<int8_t>(x.rank - axes);

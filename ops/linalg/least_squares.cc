@@ -18,17 +18,17 @@ namespace locus {
 
 namespace linalg {
 
-Tensors pseudo_inverse(const Tensor& a, double rcond) {
+Tensors pinv_op(const Tensor& a, double rcond) {
   static const OpRef<RcondAttrs> op("pinv");
   const Ref in[] = {a};
   return invoke_all(op, in, RcondAttrs{rcond});
 }
-Tensors least_squares(const Tensor& a, const Tensor& b, double rcond) {
+Tensors lstsq_op(const Tensor& a, const Tensor& b, double rcond) {
   static const OpRef<RcondAttrs> op("lstsq");
   const Ref in[] = {a, b};
   return invoke_all(op, in, RcondAttrs{rcond});
 }
-Tensor counted(const Tensor& s, double rcond) {
+Tensor exceeds_cutoff(const Tensor& s, double rcond) {
   if (s.size() == 0) return s > 0;
   return s > max(s, {.axis = -1, .keepdims = true}) * rcond;
 }
@@ -39,7 +39,7 @@ namespace {
 
 using namespace linalg;
 
-void give(Tensor& out, const Tensor& result) {
+void store_result(Tensor& out, const Tensor& result) {
   if (out.defined())
     result.copyto(out);
   else
@@ -52,24 +52,25 @@ Tensor inverses(const Tensor& s, const Tensor& counts) {
 }
 
 void pinv_function(std::span<const Ref> in, const RcondAttrs& attrs, std::span<Tensor> out) {
-  const Tensors f = singular_vectors(*in[0].tensor_, false);
+  const Tensors f = svd_op(*in[0].tensor_, false);
   const Tensor &u = f[0], &s = f[1], &vh = f[2];
-  const Tensor v = by_columns(turned(vh), inverses(s, counted(s, attrs.rcond)));
-  give(out[0], matmul(v, u, {.transpose_b = true}));
-  give(out[1], f[3]);
+  const Tensor v =
+      scale_columns(transpose_matrices(vh), inverses(s, exceeds_cutoff(s, attrs.rcond)));
+  store_result(out[0], matmul(v, u, {.transpose_b = true}));
+  store_result(out[1], f[3]);
 }
 
 // The part of the gradient of a from the gradient dp of p = pinv(a):
 //   -p' dp p' + (1 - a p) dp' p p' + p' p dp' (1 - p a)
 // a p and p a first: they neither overflow nor underflow.
-Tensor pinv_slope(const Tensor& a, const Tensor& p, const Tensor& dp) {
-  const Tensor pt = turned(p), dpt = turned(dp);
+Tensor backpropagate_pinv(const Tensor& a, const Tensor& p, const Tensor& dp) {
+  const Tensor pt = transpose_matrices(p), dpt = transpose_matrices(dp);
   const Tensor left = matmul(matmul(dpt, p), pt), right = matmul(pt, matmul(p, dpt));
   return left - matmul(matmul(a, p), left) + right - matmul(right, matmul(p, a)) -
          matmul(matmul(pt, dp), pt);
 }
 Tensors pinv_gradient(const Saved& saved, std::span<const Tensor> dout) {
-  return {pinv_slope(saved.in(0), saved.out(0), dout[0])};
+  return {backpropagate_pinv(saved.in(0), saved.out(0), dout[0])};
 }
 
 void expect_system(const Tensor& a, const Tensor& b) {
@@ -85,25 +86,26 @@ void expect_system(const Tensor& a, const Tensor& b) {
 // {x, rank, s, failed}
 void lstsq_function(std::span<const Ref> in, const RcondAttrs& attrs, std::span<Tensor> out) {
   expect_system(*in[0].tensor_, *in[1].tensor_);
-  const Tensors f = singular_vectors(*in[0].tensor_, false);
+  const Tensors f = svd_op(*in[0].tensor_, false);
   const Tensor &u = f[0], &s = f[1], &vh = f[2];
-  const Tensor counts = counted(s, attrs.rcond);
+  const Tensor counts = exceeds_cutoff(s, attrs.rcond);
   const Tensor parts = matmul(u, *in[1].tensor_, {.transpose_a = true});
-  give(out[0], matmul(vh, parts * expand_dims(inverses(s, counts), -1), {.transpose_a = true}));
-  give(out[1], sum(counts, {.axis = -1}));
-  give(out[2], s);
-  give(out[3], f[3]);
+  store_result(out[0],
+               matmul(vh, parts * expand_dims(inverses(s, counts), -1), {.transpose_a = true}));
+  store_result(out[1], sum(counts, {.axis = -1}));
+  store_result(out[2], s);
+  store_result(out[3], f[3]);
 }
 Tensors lstsq_gradient(const Saved& saved, std::span<const Tensor> dout) {
   const Tensor &a = saved.in(0), &b = saved.in(1), &dx = dout[0], &ds = dout[2];
   Tensor da, db;
   if (dx.defined()) {
-    const Tensor p = pseudo_inverse(a, saved.attrs<RcondAttrs>().rcond)[0];
-    if (saved.needs(0)) da = pinv_slope(a, p, matmul(dx, b, {.transpose_b = true}));
+    const Tensor p = pinv_op(a, saved.attrs<RcondAttrs>().rcond)[0];
+    if (saved.needs(0)) da = backpropagate_pinv(a, p, matmul(dx, b, {.transpose_b = true}));
     if (saved.needs(1)) db = matmul(p, dx, {.transpose_a = true});
   }
   if (ds.defined() && saved.needs(0)) {
-    const Tensor slope = svdvals_slope(a, ds);
+    const Tensor slope = backpropagate_singular_values(a, ds);
     da = da.defined() ? da + slope : slope;
   }
   return {da, db};

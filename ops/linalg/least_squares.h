@@ -11,11 +11,11 @@ struct RcondAttrs {
 
 namespace linalg {
 
-Tensors pseudo_inverse(const Tensor& a, double rcond);  // {p, failed}
+Tensors pinv_op(const Tensor& a, double rcond);  // {p, failed}
 // {x, rank, s, failed}. b is a matrix, with a's batch.
-Tensors least_squares(const Tensor& a, const Tensor& b, double rcond);
+Tensors lstsq_op(const Tensor& a, const Tensor& b, double rcond);
 // Which singular values count as more than 0.
-Tensor counted(const Tensor& s, double rcond);
+Tensor exceeds_cutoff(const Tensor& s, double rcond);
 
 }  // namespace linalg
 }  // namespace locus

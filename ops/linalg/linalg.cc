@@ -23,22 +23,22 @@ namespace locus {
 
 namespace linalg {
 
-Tensors solved(const Tensor& a, const Tensor& b, bool transpose) {
+Tensors solve_op(const Tensor& a, const Tensor& b, bool transpose) {
   static const OpRef<SolveAttrs> op("solve");
   const Ref in[] = {a, b};
   return invoke_all(op, in, SolveAttrs{transpose});
 }
-Tensors solved_triangular(const Tensor& a, const Tensor& b, const TriangularAttrs& t) {
+Tensors solve_triangular_op(const Tensor& a, const Tensor& b, const TriangularAttrs& t) {
   static const OpRef<TriangularAttrs> op("solve_triangular");
   const Ref in[] = {a, b};
   return invoke_all(op, in, t);
 }
-Tensors factored(const char* op, const Tensor& a) {
+Tensors factor_op(const char* op, const Tensor& a) {
   const Ref in[] = {a};
   return invoke_all(get_op(op), in);
 }
-Tensor turned(const Tensor& x) { return swapaxes(x, -1, -2); }
-Tensor symmetric(const Tensor& x) { return (x + turned(x)) * .5; }
+Tensor transpose_matrices(const Tensor& x) { return swapaxes(x, -1, -2); }
+Tensor symmetrize(const Tensor& x) { return (x + transpose_matrices(x)) * .5; }
 
 }  // namespace linalg
 
@@ -49,7 +49,7 @@ using namespace linalg;
 DType infer_cholesky(std::span<const Meta> in, const NoAttrs&, std::span<Meta> out) {
   expect_square(in[0], "a");
   out[0] = in[0];
-  out[1] = batch_of(in[0], bool_);
+  out[1] = drop_last_axes(in[0], bool_);
   return in[0].dtype;
 }
 
@@ -61,7 +61,7 @@ DType infer_systems(std::span<const Meta> in, std::span<Meta> out) {
   wanted.shape[wanted.rank - 1] = in[1].shape[in[1].rank - 1];
   if (Shape(wanted) != Shape(in[1])) throw ShapeError("expected b of shape ", Shape(wanted));
   out[0] = in[1];
-  out[1] = batch_of(in[0], bool_);
+  out[1] = drop_last_axes(in[0], bool_);
   return in[0].dtype;
 }
 DType infer_solve(std::span<const Meta> in, const SolveAttrs&, std::span<Meta> out) {
@@ -75,8 +75,8 @@ DType infer_triangular(std::span<const Meta> in, const TriangularAttrs&, std::sp
 DType infer_lu(std::span<const Meta> in, const NoAttrs&, std::span<Meta> out) {
   expect_matrices(in[0], "a");
   out[0] = in[0];
-  out[1] = batch_of(in[0], i64, 1);
-  out[2] = batch_of(in[0], in[0].dtype);
+  out[1] = drop_last_axes(in[0], i64, 1);
+  out[2] = drop_last_axes(in[0], in[0].dtype);
   return in[0].dtype;
 }
 
@@ -86,14 +86,14 @@ Tensors cholesky_gradient(const Saved& saved, std::span<const Tensor> dout) {
   const TriangularAttrs transposed{.transpose = true};
   const Tensor s = tril(matmul(l, dout[0], {.transpose_a = true}));
   const Tensor half = s - triu(s) * .5;  // half of the diagonal
-  const Tensor left = solved_triangular(l, half, transposed)[0];
-  return {symmetric(solved_triangular(l, turned(left), transposed)[0])};
+  const Tensor left = solve_triangular_op(l, half, transposed)[0];
+  return {symmetrize(solve_triangular_op(l, transpose_matrices(left), transposed)[0])};
 }
 
 Tensors solve_gradient(const Saved& saved, std::span<const Tensor> dout) {
   const bool transpose = saved.attrs<SolveAttrs>().transpose;
   const Tensor& x = saved.out(0);
-  const Tensor db = solved(saved.in(0), dout[0], !transpose)[0];
+  const Tensor db = solve_op(saved.in(0), dout[0], !transpose)[0];
   const MatmulAttrs outer{.transpose_b = true};
   return {saved.needs(0) ? -(transpose ? matmul(x, db, outer) : matmul(db, x, outer)) : Tensor(),
           db};
@@ -103,7 +103,7 @@ Tensors triangular_gradient(const Saved& saved, std::span<const Tensor> dout) {
   const TriangularAttrs& t = saved.attrs<TriangularAttrs>();
   const Tensor& x = saved.out(0);
   const Tensor db =
-      solved_triangular(saved.in(0), dout[0], {t.upper, !t.transpose, t.unit_diagonal})[0];
+      solve_triangular_op(saved.in(0), dout[0], {t.upper, !t.transpose, t.unit_diagonal})[0];
   if (!saved.needs(0)) return {Tensor(), db};
   const MatmulAttrs outer{.transpose_b = true};
   const Tensor da = -(t.transpose ? matmul(x, db, outer) : matmul(db, x, outer));
@@ -129,18 +129,18 @@ Tensors lu_gradient(const Saved& saved, std::span<const Tensor> dout) {
   const TriangularAttrs lower{.transpose = true, .unit_diagonal = true}, upper{.upper = true};
   if (m > k) {  // dl2 u1'^-1 = (u1^-1 dl2')'
     const Tensor dl2 = part(dout[0], below, first), l2 = part(packed, below, first);
-    beside = turned(solved_triangular(u, turned(dl2), upper)[0]);
+    beside = transpose_matrices(solve_triangular_op(u, transpose_matrices(dl2), upper)[0]);
     du = du - triu(matmul(l2, beside, {.transpose_a = true}));
   } else if (n > k) {
     const Tensor du2 = part(dout[0], first, right), u2 = part(packed, first, right);
-    beside = solved_triangular(square, du2, lower)[0];
+    beside = solve_triangular_op(square, du2, lower)[0];
     dl = dl - tril(matmul(beside, u2, {.transpose_b = true}), -1);
   }
   const Tensor l = tril(square, -1) + eye(k, 0, 0, {square.context(), square.dtype()});
   const Tensor middle =
       tril(matmul(l, dl, {.transpose_a = true}), -1) + triu(matmul(du, u, {.transpose_b = true}));
-  const Tensor left = solved_triangular(square, middle, lower)[0];
-  Tensor da = turned(solved_triangular(u, turned(left), upper)[0]);
+  const Tensor left = solve_triangular_op(square, middle, lower)[0];
+  Tensor da = transpose_matrices(solve_triangular_op(u, transpose_matrices(left), upper)[0]);
   if (beside.defined()) da = concat({da, beside}, {.axis = m > k ? -2 : -1});
   const Tensor places = argsort(order);
   return {take_along_axis(da, expand_dims(places, -1), {.axis = -2})};
@@ -149,43 +149,43 @@ Tensors lu_gradient(const Saved& saved, std::span<const Tensor> dout) {
 // Determinants: function ops, whose gradient is that of the inverse.
 
 // The elements on the diagonal of u, and the sign of the order of the rows.
-std::pair<Tensor, Tensor> pivots(const Tensor& a) {
+std::pair<Tensor, Tensor> find_pivots(const Tensor& a) {
   const autograd::Pause pause(autograd::is_training());
-  const Tensors f = factored("lu_factor", a);
+  const Tensors f = factor_op("lu_factor", a);
   return {diagonal(f[0], 0, -2, -1), f[2]};
 }
-void give(Tensor& out, const Tensor& result) {
+void store_result(Tensor& out, const Tensor& result) {
   if (out.defined())
     result.copyto(out);
   else
     out = result;
 }
 void det_function(std::span<const Ref> in, const NoAttrs&, std::span<Tensor> out) {
-  const auto [u, sign] = pivots(*in[0].tensor_);
-  give(out[0], prod(u, {.axis = -1}) * sign);
+  const auto [u, sign] = find_pivots(*in[0].tensor_);
+  store_result(out[0], prod(u, {.axis = -1}) * sign);
 }
 void slogdet_function(std::span<const Ref> in, const NoAttrs&, std::span<Tensor> out) {
-  const auto [u, order] = pivots(*in[0].tensor_);
-  give(out[0], prod(sign(u), {.axis = -1}) * order);
-  give(out[1], sum(log(abs(u)), {.axis = -1}));
+  const auto [u, order] = find_pivots(*in[0].tensor_);
+  store_result(out[0], prod(sign(u), {.axis = -1}) * order);
+  store_result(out[1], sum(log(abs(u)), {.axis = -1}));
 }
 // dy times the transposed inverse of a.
-Tensor by_inverse(const Tensor& a, const Tensor& dy) {
+Tensor multiply_by_transposed_inverse(const Tensor& a, const Tensor& dy) {
   const Tensor one = eye(a.shape()[a.ndim() - 1], 0, 0, {a.context(), a.dtype()});
-  return solved(a, broadcast_to(one, a.shape()), true)[0] * expand_dims(expand_dims(dy, -1), -1);
+  return solve_op(a, broadcast_to(one, a.shape()), true)[0] * expand_dims(expand_dims(dy, -1), -1);
 }
 Tensors det_gradient(const Saved& saved, std::span<const Tensor> dout) {
   static const OpRef<> op("det");
   const Tensor& a = saved.in(0);
-  return {by_inverse(a, dout[0] * invoke(op, {a}))};
+  return {multiply_by_transposed_inverse(a, dout[0] * invoke(op, {a}))};
 }
 Tensors slogdet_gradient(const Saved& saved, std::span<const Tensor> dout) {
-  return {dout[1].defined() ? by_inverse(saved.in(0), dout[1]) : Tensor()};
+  return {dout[1].defined() ? multiply_by_transposed_inverse(saved.in(0), dout[1]) : Tensor()};
 }
 
 // Samples
 
-Tensor well_conditioned(Context c, DType d, const Shape& shape, int variant = 0) {
+Tensor sample_matrices(Context c, DType d, const Shape& shape, int variant = 0) {
   const int64_t n = shape[shape.rank() - 1];
   return sample_values(c, d, shape, -1, 1, variant) + eye(n, 0, 0, {c, d}) * (n + 1);
 }
@@ -193,9 +193,9 @@ Tensor well_conditioned(Context c, DType d, const Shape& shape, int variant = 0)
 Samples cholesky_samples(Context c, DType d) {
   Samples all;
   for (const Shape& shape : {Shape{3, 3}, Shape{2, 5, 5}, Shape{1, 1}}) {
-    const Tensor a = well_conditioned(c, d, shape);
+    const Tensor a = sample_matrices(c, d, shape);
     // Differences of one element would leave the symmetric matrices.
-    Sample s(Tensors{symmetric(a)});
+    Sample s(Tensors{symmetrize(a)});
     s.differentiable = false;
     s.finite = {0};
     all.push_back(s);
@@ -210,7 +210,7 @@ Samples system_samples(Context c, DType d, std::initializer_list<Attrs> attrs) {
     for (const auto& [shape, columns] : {std::pair{Shape{3, 3}, 1}, {Shape{2, 4, 4}, 3}}) {
       Meta right = make_meta(d, shape);
       right.shape[right.rank - 1] = columns;
-      Sample s({well_conditioned(c, d, shape), sample_values(c, d, Shape(right))}, a);
+      Sample s({sample_matrices(c, d, shape), sample_values(c, d, Shape(right))}, a);
       s.finite = {0, 1};
       all.push_back(s);
     }
@@ -241,7 +241,7 @@ Samples det_samples(Context c, DType d) {
   if (d != f32 && d != f64) return {};
   Samples all;
   for (const Shape& shape : {Shape{3, 3}, Shape{2, 4, 4}}) {
-    Sample s(Tensors{well_conditioned(c, d, shape)});
+    Sample s(Tensors{sample_matrices(c, d, shape)});
     s.finite = {0};
     all.push_back(s);
   }

@@ -7,13 +7,13 @@
 namespace locus::linalg {
 
 // {x, failed}. b is a matrix, with a's batch.
-Tensors solved(const Tensor& a, const Tensor& b, bool transpose = false);
-Tensors solved_triangular(const Tensor& a, const Tensor& b, const TriangularAttrs& t);
+Tensors solve_op(const Tensor& a, const Tensor& b, bool transpose = false);
+Tensors solve_triangular_op(const Tensor& a, const Tensor& b, const TriangularAttrs& t);
 // The results of an op of one input: cholesky, lu_factor.
-Tensors factored(const char* op, const Tensor& a);
+Tensors factor_op(const char* op, const Tensor& a);
 // x with its last two axes exchanged.
-Tensor turned(const Tensor& x);
+Tensor transpose_matrices(const Tensor& x);
 // Half of the sum of x and its transpose.
-Tensor symmetric(const Tensor& x);
+Tensor symmetrize(const Tensor& x);
 
 }  // namespace locus::linalg

@@ -14,7 +14,7 @@
 
 namespace locus::linalg {
 
-Tensor computed(const char* who, const char* what, const Tensor& x) {
+Tensor prepare_operand(const char* who, const char* what, const Tensor& x) {
   detail::expect_tensor(who, x, what);
   const DType d = x.dtype();
   if (d == f16 || d == bf16)
@@ -23,21 +23,21 @@ Tensor computed(const char* who, const char* what, const Tensor& x) {
   return is_floating(d) ? x : cast(x, f64);
 }
 
-Tensor matrices(const char* who, const Tensor& x) {
-  const Tensor y = computed(who, "a", x);
+Tensor prepare_matrices(const char* who, const Tensor& x) {
+  const Tensor y = prepare_operand(who, "a", x);
   if (x.ndim() < 2) throw ShapeError(who, ": a ", describe(x), ": expected at least 2 axes");
   return y;
 }
 
-Tensor squares(const char* who, const Tensor& x) {
-  const Tensor y = matrices(who, x);
+Tensor prepare_square_matrices(const char* who, const Tensor& x) {
+  const Tensor y = prepare_matrices(who, x);
   if (x.shape()[x.ndim() - 1] != x.shape()[x.ndim() - 2])
     throw ShapeError(who, ": a ", describe(x), ": expected square matrices");
   return y;
 }
 
-void expect_none(const char* who, const Tensor& a, const Tensor& failed, const char* what,
-                 Caller from) {
+void expect_success(const char* who, const Tensor& a, const Tensor& failed, const char* what,
+                    Caller from) {
   try {
     capture::check_wait(a.context(), who, from);
   } catch (const CaptureError&) {
@@ -60,7 +60,7 @@ void expect_none(const char* who, const Tensor& a, const Tensor& failed, const c
 namespace {
 
 // The batch of two stacks of matrices.
-Shape common(const auto& operands, const Shape& a, const Shape& b) {
+Shape broadcast_batches(const auto& operands, const Shape& a, const Shape& b) {
   const auto batch = [](const Shape& s) {
     return Shape(std::span(s.begin(), static_cast<size_t>(s.rank() - 2)));
   };
@@ -71,7 +71,7 @@ Shape common(const auto& operands, const Shape& a, const Shape& b) {
   }
 }
 
-Tensor in_batch(const Tensor& x, const Shape& batch) {
+Tensor broadcast_matrices(const Tensor& x, const Shape& batch) {
   const Shape own = x.shape();
   std::vector<int64_t> shape(batch.begin(), batch.end());
   shape.insert(shape.end(), own.end() - 2, own.end());
@@ -81,26 +81,29 @@ Tensor in_batch(const Tensor& x, const Shape& batch) {
 
 }  // namespace
 
-System::System(const char* who, const Tensor& a_given, const Tensor& b_given, bool square) {
-  a = square ? squares(who, a_given) : matrices(who, a_given);
-  b = computed(who, "b", b_given);
+LinearSystem::LinearSystem(const char* who, const Tensor& a_given, const Tensor& b_given,
+                           bool square) {
+  a = square ? prepare_square_matrices(who, a_given) : prepare_matrices(who, a_given);
+  b = prepare_operand(who, "b", b_given);
   detail::expect_together(who, "a", a_given, "b", b_given);
   const auto operands = [&] {
     return text_of(who, ": a ", describe(a_given), ", b ", describe(b_given), ": ");
   };
-  vector = b.ndim() == 1;
+  b_is_vector = b.ndim() == 1;
   if (b.ndim() == 0) throw ShapeError(operands(), "expected b of at least 1 axis");
-  if (vector) b = expand_dims(b, 1);
+  if (b_is_vector) b = expand_dims(b, 1);
   const int64_t n = a.shape()[a.ndim() - 2], rows = b.shape()[b.ndim() - 2];
   if (rows != n)
     throw ShapeError(operands(), "expected b with ", n, " rows, a's length, got ", rows);
   const DType d = promote(a.dtype(), b.dtype());
   if (a.dtype() != d) a = cast(a, d);
   if (b.dtype() != d) b = cast(b, d);
-  const Shape batch = common(operands, a.shape(), b.shape());
-  a = in_batch(a, batch);
-  b = in_batch(b, batch);
+  const Shape batch = broadcast_batches(operands, a.shape(), b.shape());
+  a = broadcast_matrices(a, batch);
+  b = broadcast_matrices(b, batch);
 }
-Tensor System::result(const Tensor& x) const { return vector ? squeeze(x, -1) : x; }
+Tensor LinearSystem::restore_vector(const Tensor& x) const {
+  return b_is_vector ? squeeze(x, -1) : x;
+}
 
 }  // namespace locus::linalg

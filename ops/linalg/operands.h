@@ -8,23 +8,23 @@ namespace locus::linalg {
 
 // x in a dtype that kernels compute in: integers as f64. 16-bit floats are a DTypeError. `what` is
 // the name of the operand.
-Tensor computed(const char* who, const char* what, const Tensor& x);
+Tensor prepare_operand(const char* who, const char* what, const Tensor& x);
 // The same for an operand `a` of at least 2 axes, and of square matrices.
-Tensor matrices(const char* who, const Tensor& x);
-Tensor squares(const char* who, const Tensor& x);
+Tensor prepare_matrices(const char* who, const Tensor& x);
+Tensor prepare_square_matrices(const char* who, const Tensor& x);
 
 // Waits, and throws if a matrix of `a` has failed.
-void expect_none(const char* who, const Tensor& a, const Tensor& failed, const char* what,
-                 Caller from);
+void expect_success(const char* who, const Tensor& a, const Tensor& failed, const char* what,
+                    Caller from);
 
 // The operands of a system of equations: matrices of one dtype and batch. a is square, unless the
 // system has least squares.
-struct System {
+struct LinearSystem {
   Tensor a, b;
-  bool vector = false;
+  bool b_is_vector = false;
 
-  System(const char* who, const Tensor& a, const Tensor& b, bool square = true);
-  Tensor result(const Tensor& x) const;  // without the column's axis, if b is a vector
+  LinearSystem(const char* who, const Tensor& a, const Tensor& b, bool square = true);
+  Tensor restore_vector(const Tensor& x) const;  // without the column's axis, if b is a vector
 };
 
 }  // namespace locus::linalg

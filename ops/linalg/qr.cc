@@ -23,7 +23,7 @@ namespace {
 
 using namespace linalg;
 
-Qr decomposed(const Tensor& a, bool complete = false) {
+Qr qr_op(const Tensor& a, bool complete = false) {
   static const OpRef<QrAttrs> op("qr");
   const Ref in[] = {a};
   const Tensors y = invoke_all(op, in, QrAttrs{complete});
@@ -31,7 +31,7 @@ Qr decomposed(const Tensor& a, bool complete = false) {
 }
 
 // x with other lengths of its last two axes.
-Meta resized(const Meta& x, int64_t rows, int64_t columns) {
+Meta resize_matrices(const Meta& x, int64_t rows, int64_t columns) {
   Meta m = x;
   m.shape[x.rank - 2] = rows;
   m.shape[x.rank - 1] = columns;
@@ -41,14 +41,14 @@ Meta resized(const Meta& x, int64_t rows, int64_t columns) {
 DType infer_qr(std::span<const Meta> in, const QrAttrs& attrs, std::span<Meta> out) {
   expect_matrices(in[0], "a");
   const QrSizes s(Stack(in[0]), attrs.complete, true);
-  out[0] = resized(in[0], s.m, s.columns);
-  out[1] = resized(in[0], s.rows, s.n);
+  out[0] = resize_matrices(in[0], s.m, s.columns);
+  out[1] = resize_matrices(in[0], s.rows, s.n);
   return in[0].dtype;
 }
 DType infer_r(std::span<const Meta> in, const NoAttrs&, std::span<Meta> out) {
   expect_matrices(in[0], "a");
   const QrSizes s(Stack(in[0]), false, false);
-  out[0] = resized(in[0], s.rows, s.n);
+  out[0] = resize_matrices(in[0], s.rows, s.n);
   return in[0].dtype;
 }
 
@@ -63,9 +63,10 @@ Tensor tall_gradient(const Qr& f, const Tensor& dq, const Tensor& dr) {
     const Tensor product = matmul(dq, f.q, {.transpose_a = true});
     s = s.defined() ? s - product : -product;
   }
-  Tensor sum = matmul(f.q, tril(s) + turned(tril(s, -1)));
+  Tensor sum = matmul(f.q, tril(s) + transpose_matrices(tril(s, -1)));
   if (dq.defined()) sum = sum + dq;
-  return turned(solved_triangular(f.r, turned(sum), {.upper = true})[0]);  // (r^-1 sum')'
+  return transpose_matrices(
+      solve_triangular_op(f.r, transpose_matrices(sum), {.upper = true})[0]);  // (r^-1 sum')'
 }
 
 // With a = (x y), x of m x m: r = (u v) with x = q u, v = q' y.
@@ -95,23 +96,23 @@ Tensors qr_gradient(const Saved& saved, std::span<const Tensor> dout) {
     throw Error("qr: a ", shape, ", mode complete: q has no gradient, because its last ", m - n,
                 " columns are not unique; expected matrices with at least as many columns as rows, "
                 "or mode reduced");
-  return {gradient_of(decomposed(saved.in(0)), {}, slice_axis(dout[1], -2, Slice(0, n)))};
+  return {gradient_of(qr_op(saved.in(0)), {}, slice_axis(dout[1], -2, Slice(0, n)))};
 }
 
 Tensors r_gradient(const Saved& saved, std::span<const Tensor> dout) {
-  return {gradient_of(decomposed(saved.in(0)), {}, dout[0])};
+  return {gradient_of(qr_op(saved.in(0)), {}, dout[0])};
 }
 
 // Samples
 
 // Matrices whose first columns are far from dependent.
-Tensor well_conditioned(Context c, DType d, const Shape& shape) {
+Tensor sample_matrices(Context c, DType d, const Shape& shape) {
   return sample_values(c, d, shape, -1, 1) + eye(shape[-2], shape[-1], 0, {c, d}) * 3;
 }
 Samples samples_of(Context c, DType d, const auto& sample_of) {
   Samples all;
   for (const Shape& shape : {Shape{3, 3}, Shape{2, 4, 3}, Shape{3, 5}}) {
-    Sample s = sample_of(Tensors{well_conditioned(c, d, shape)});
+    Sample s = sample_of(Tensors{sample_matrices(c, d, shape)});
     s.finite = {0};
     all.push_back(s);
   }
@@ -121,7 +122,7 @@ Samples qr_samples(Context c, DType d) {
   Samples all = samples_of(c, d, [](const Tensors& in) { return Sample(in, QrAttrs{}); });
   // Of a complete q with more rows than columns a part is not unique.
   for (const Shape& shape : {Shape{3, 3}, Shape{2, 3, 4}}) {
-    Sample s(Tensors{well_conditioned(c, d, shape)}, QrAttrs{.complete = true});
+    Sample s(Tensors{sample_matrices(c, d, shape)}, QrAttrs{.complete = true});
     s.finite = {0};
     all.push_back(s);
   }
@@ -136,12 +137,12 @@ Samples r_samples(Context c, DType d) {
 Qr qr(const Tensor& given, QrMode mode, Caller from) try {
   const UserLine user_line(from);
   static const OpRef<> of_r("qr_r");
-  const Tensor a = matrices("qr", given);
+  const Tensor a = prepare_matrices("qr", given);
   if (mode > QrMode::r)
     throw ValueError("qr: mode ", static_cast<int>(mode),
                      "; expected QrMode::reduced, complete or r");
   if (mode == QrMode::r) return {{}, invoke(of_r, {a})};
-  return decomposed(a, mode == QrMode::complete);
+  return qr_op(a, mode == QrMode::complete);
 } catch (const Error&) {
   detail::rethrow_as("qr", from);
 }

@@ -19,22 +19,22 @@ namespace locus {
 
 namespace linalg {
 
-Tensors eigenvectors(const Tensor& a, bool upper) {
+Tensors eigh_op(const Tensor& a, bool upper) {
   static const OpRef<EighAttrs> op("eigh");
   const Ref in[] = {a};
   return invoke_all(op, in, EighAttrs{upper});
 }
-Tensors eigenvalues(const Tensor& a, bool upper) {
+Tensors eigvalsh_op(const Tensor& a, bool upper) {
   static const OpRef<EighAttrs> op("eigvalsh");
   const Ref in[] = {a};
   return invoke_all(op, in, EighAttrs{upper});
 }
-Tensors singular_vectors(const Tensor& a, bool full_matrices) {
+Tensors svd_op(const Tensor& a, bool full_matrices) {
   static const OpRef<SvdAttrs> op("svd");
   const Ref in[] = {a};
   return invoke_all(op, in, SvdAttrs{full_matrices});
 }
-Tensors singular_values(const Tensor& a) {
+Tensors svdvals_op(const Tensor& a) {
   static const OpRef<> op("svdvals");
   const Ref in[] = {a};
   return invoke_all(op, in);
@@ -44,10 +44,12 @@ double default_rcond(const Tensor& a) {
   const int64_t m = a.shape()[a.ndim() - 2], n = a.shape()[a.ndim() - 1];
   return static_cast<double>(std::max(m, n)) * epsilon_of(a.dtype());
 }
-Tensor by_columns(const Tensor& x, const Tensor& factors) { return x * expand_dims(factors, -2); }
-Tensor svdvals_slope(const Tensor& a, const Tensor& ds) {
-  const Tensors f = singular_vectors(a, false);
-  return matmul(by_columns(f[0], ds), f[2]);
+Tensor scale_columns(const Tensor& x, const Tensor& factors) {
+  return x * expand_dims(factors, -2);
+}
+Tensor backpropagate_singular_values(const Tensor& a, const Tensor& ds) {
+  const Tensors f = svd_op(a, false);
+  return matmul(scale_columns(f[0], ds), f[2]);
 }
 
 }  // namespace linalg
@@ -60,23 +62,23 @@ constexpr const char* kIterates = "the solvers of GPUs may wait for their iterat
 
 DType infer_eigh(std::span<const Meta> in, const EighAttrs&, std::span<Meta> out) {
   expect_square(in[0], "a");
-  out[0] = batch_of(in[0], in[0].dtype, 1);
+  out[0] = drop_last_axes(in[0], in[0].dtype, 1);
   out[1] = in[0];
-  out[2] = batch_of(in[0], bool_);
+  out[2] = drop_last_axes(in[0], bool_);
   return in[0].dtype;
 }
 DType infer_eigvalsh(std::span<const Meta> in, const EighAttrs&, std::span<Meta> out) {
   expect_square(in[0], "a");
-  out[0] = batch_of(in[0], in[0].dtype, 1);
-  out[1] = batch_of(in[0], bool_);
+  out[0] = drop_last_axes(in[0], in[0].dtype, 1);
+  out[1] = drop_last_axes(in[0], bool_);
   return in[0].dtype;
 }
 
-int64_t shorter(const Meta& a) { return std::min(a.shape[a.rank - 2], a.shape[a.rank - 1]); }
+int64_t min_length(const Meta& a) { return std::min(a.shape[a.rank - 2], a.shape[a.rank - 1]); }
 // a's batch of vectors of min(m, n).
-Meta values_of(const Meta& a) {
-  Meta m = batch_of(a, a.dtype, 1);
-  m.shape[m.rank - 1] = shorter(a);
+Meta infer_singular_values(const Meta& a) {
+  Meta m = drop_last_axes(a, a.dtype, 1);
+  m.shape[m.rank - 1] = min_length(a);
   return m;
 }
 DType infer_svd(std::span<const Meta> in, const SvdAttrs& attrs, std::span<Meta> out) {
@@ -84,16 +86,16 @@ DType infer_svd(std::span<const Meta> in, const SvdAttrs& attrs, std::span<Meta>
   expect_matrices(a, "a");
   const int row = a.rank - 2, column = a.rank - 1;
   out[0] = out[2] = a;
-  out[0].shape[column] = attrs.full_matrices ? a.shape[row] : shorter(a);
-  out[2].shape[row] = attrs.full_matrices ? a.shape[column] : shorter(a);
-  out[1] = values_of(a);
-  out[3] = batch_of(a, bool_);
+  out[0].shape[column] = attrs.full_matrices ? a.shape[row] : min_length(a);
+  out[2].shape[row] = attrs.full_matrices ? a.shape[column] : min_length(a);
+  out[1] = infer_singular_values(a);
+  out[3] = drop_last_axes(a, bool_);
   return a.dtype;
 }
 DType infer_svdvals(std::span<const Meta> in, const NoAttrs&, std::span<Meta> out) {
   expect_matrices(in[0], "a");
-  out[0] = values_of(in[0]);
-  out[1] = batch_of(in[0], bool_);
+  out[0] = infer_singular_values(in[0]);
+  out[1] = drop_last_axes(in[0], bool_);
   return in[0].dtype;
 }
 
@@ -102,43 +104,44 @@ Tensor inverse_or_0(const Tensor& zero, const Tensor& x) {
   return where(zero, 0, 1 / where(zero, 1, x));
 }
 // x_j + y_i at (i, j).
-Tensor pairwise(const Tensor& x, const Tensor& y) {
+Tensor outer_sum(const Tensor& x, const Tensor& y) {
   return expand_dims(x, -2) + expand_dims(y, -1);
 }
 // What counts as 0 beside the values of a's last axis: (..., 1).
-Tensor least_of(const Tensor& values, int64_t n) {
+Tensor compute_rounding_limit(const Tensor& values, int64_t n) {
   const double scale = static_cast<double>(n) * epsilon_of(values.dtype());
   return max(abs(values), {.axis = -1, .keepdims = true}) * scale;
 }
-Tensor plus(const Tensor& sum, const Tensor& x) { return sum.defined() ? sum + x : x; }
-Tensor as_diagonal(const Tensor& x) {
+Tensor add_term(const Tensor& sum, const Tensor& x) { return sum.defined() ? sum + x : x; }
+Tensor make_diagonal(const Tensor& x) {
   return eye(x.shape()[x.ndim() - 1], 0, 0, {x.context(), x.dtype()}) * expand_dims(x, -1);
 }
-Tensor nothing(const Saved& saved, const Tensor& like) {
+Tensor zeros_like_input(const Saved& saved, const Tensor& like) {
   return zeros(saved.in_shape(0), {like.context(), like.dtype()});
 }
 
 // v (diag(dw) + (v' dv) / (w_j - w_i)) v'.
 Tensors eigh_gradient(const Saved& saved, std::span<const Tensor> dout) {
   const Tensor &w = saved.out(0), &v = saved.out(1);
-  if (w.size() == 0) return {nothing(saved, w)};
+  if (w.size() == 0) return {zeros_like_input(saved, w)};
   Tensor middle;
   if (dout[1].defined()) {
-    const Tensor gaps = pairwise(w, -w);
-    const Tensor equal = abs(gaps) <= expand_dims(least_of(w, w.shape()[w.ndim() - 1]), -1);
+    const Tensor gaps = outer_sum(w, -w);
+    const Tensor equal =
+        abs(gaps) <= expand_dims(compute_rounding_limit(w, w.shape()[w.ndim() - 1]), -1);
     middle = matmul(v, dout[1], {.transpose_a = true}) * inverse_or_0(equal, gaps);
   }
-  if (dout[0].defined()) middle = plus(middle, as_diagonal(dout[0]));
-  return {symmetric(matmul(matmul(v, middle), v, {.transpose_b = true}))};
+  if (dout[0].defined()) middle = add_term(middle, make_diagonal(dout[0]));
+  return {symmetrize(matmul(matmul(v, middle), v, {.transpose_b = true}))};
 }
 
 Tensors eigvalsh_gradient(const Saved& saved, std::span<const Tensor> dout) {
-  const Tensor v = eigenvectors(saved.in(0), saved.attrs<EighAttrs>().upper)[1];
-  return {symmetric(matmul(by_columns(v, dout[0]), v, {.transpose_b = true}))};
+  const Tensor v = eigh_op(saved.in(0), saved.attrs<EighAttrs>().upper)[1];
+  return {symmetrize(matmul(scale_columns(v, dout[0]), v, {.transpose_b = true}))};
 }
 
 Tensors svdvals_gradient(const Saved& saved, std::span<const Tensor> dout) {
-  return {svdvals_slope(saved.in(0), dout[0])};
+  return {backpropagate_singular_values(saved.in(0), dout[0])};
 }
 
 // With x = u' du - du' u and y = v' dv - dv' v, the part between u and v is
@@ -153,28 +156,30 @@ Tensors svd_gradient(const Saved& saved, std::span<const Tensor> dout) {
       throw ValueError("svd: a of shape ", saved.in_shape(0),
                        ": the gradient of u and vh exists for reduced vectors only; call it with "
                        "{.full_matrices = false}");
-    return {svdvals_slope(saved.in(0), ds)};
+    return {backpropagate_singular_values(saved.in(0), ds)};
   }
   const Tensor &u = saved.out(0), &s = saved.out(1), &vh = saved.out(2);
-  if (s.size() == 0) return {nothing(saved, s)};
-  const Tensor least = least_of(s, std::max(m, n));
-  const auto skew = [](const Tensor& x) { return x - turned(x); };
+  if (s.size() == 0) return {zeros_like_input(saved, s)};
+  const Tensor rounding_limit = compute_rounding_limit(s, std::max(m, n));
+  const auto skew = [](const Tensor& x) { return x - transpose_matrices(x); };
   Tensor x, y, middle;
   if (du.defined()) x = matmul(u, du, {.transpose_a = true});
   if (dvh.defined()) y = matmul(vh, dvh, {.transpose_b = true});
   if (x.defined() || y.defined()) {
-    const Tensor gaps = pairwise(s, -s), sums = pairwise(s, s), limit = expand_dims(least, -1);
+    const Tensor gaps = outer_sum(s, -s), sums = outer_sum(s, s),
+                 limit = expand_dims(rounding_limit, -1);
     const Tensor by_gap = inverse_or_0(abs(gaps) <= limit, gaps);
     const Tensor by_sum = inverse_or_0(sums <= limit, sums);
     if (x.defined()) middle = skew(x) * (by_gap + by_sum);
-    if (y.defined()) middle = plus(middle, skew(y) * (by_gap - by_sum));
+    if (y.defined()) middle = add_term(middle, skew(y) * (by_gap - by_sum));
     middle = middle * .5;
   }
-  if (ds.defined()) middle = plus(middle, as_diagonal(ds));
+  if (ds.defined()) middle = add_term(middle, make_diagonal(ds));
   Tensor da = matmul(matmul(u, middle), vh);
-  const Tensor inverse = inverse_or_0(s <= least, s);
-  if (x.defined() && m > n) da = da + matmul(by_columns(du - matmul(u, x), inverse), vh);
-  if (y.defined() && n > m) da = da + matmul(by_columns(u, inverse), dvh - matmul(turned(y), vh));
+  const Tensor inverse = inverse_or_0(s <= rounding_limit, s);
+  if (x.defined() && m > n) da = da + matmul(scale_columns(du - matmul(u, x), inverse), vh);
+  if (y.defined() && n > m)
+    da = da + matmul(scale_columns(u, inverse), dvh - matmul(transpose_matrices(y), vh));
   return {da};
 }
 Keep svd_keeps(const SvdAttrs& attrs) {
@@ -184,7 +189,7 @@ Keep svd_keeps(const SvdAttrs& attrs) {
 
 // Samples: matrices whose singular values, or the absolute values of eigenvalues, lie apart.
 
-Tensor apart(Context c, DType d, const Shape& shape, int variant = 0) {
+Tensor sample_separated_matrices(Context c, DType d, const Shape& shape, int variant = 0) {
   const int64_t m = shape[shape.rank() - 2], n = shape[shape.rank() - 1];
   const TensorOptions like{c, d};
   const Tensor steps = expand_dims(arange(m, like), -1) + 1;
@@ -196,7 +201,7 @@ Samples eigh_samples(Context c, DType d) {
   for (const bool upper : {false, true})
     for (const Shape& shape : {Shape{3, 3}, Shape{2, 5, 5}, Shape{1, 1}}) {
       // Differences of one element would leave the symmetric matrices.
-      Sample s(Tensors{symmetric(apart(c, d, shape))}, EighAttrs{upper});
+      Sample s(Tensors{symmetrize(sample_separated_matrices(c, d, shape))}, EighAttrs{upper});
       s.differentiable = false;
       s.finite = {0};
       all.push_back(s);
@@ -210,7 +215,7 @@ Samples svd_samples(Context c, DType d) {
                                     {Shape{3, 5}, false},
                                     {Shape{3, 2}, true},
                                     {Shape{4, 4}, true}}) {
-    Sample s(Tensors{apart(c, d, shape)}, SvdAttrs{full});
+    Sample s(Tensors{sample_separated_matrices(c, d, shape)}, SvdAttrs{full});
     s.differentiable = !full;
     s.finite = {0};
     all.push_back(s);
@@ -220,7 +225,7 @@ Samples svd_samples(Context c, DType d) {
 Samples svdvals_samples(Context c, DType d) {
   Samples all;
   for (const Shape& shape : {Shape{3, 3}, Shape{2, 4, 3}, Shape{3, 5}}) {
-    Sample s(Tensors{apart(c, d, shape)});
+    Sample s(Tensors{sample_separated_matrices(c, d, shape)});
     s.finite = {0};
     all.push_back(s);
   }

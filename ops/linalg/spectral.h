@@ -7,16 +7,16 @@
 
 namespace locus::linalg {
 
-Tensors eigenvectors(const Tensor& a, bool upper);              // {w, v, failed}
-Tensors eigenvalues(const Tensor& a, bool upper);               // {w, failed}
-Tensors singular_vectors(const Tensor& a, bool full_matrices);  // {u, s, vh, failed}
-Tensors singular_values(const Tensor& a);                       // {s, failed}
+Tensors eigh_op(const Tensor& a, bool upper);         // {w, v, failed}
+Tensors eigvalsh_op(const Tensor& a, bool upper);     // {w, failed}
+Tensors svd_op(const Tensor& a, bool full_matrices);  // {u, s, vh, failed}
+Tensors svdvals_op(const Tensor& a);                  // {s, failed}
 
 double epsilon_of(DType d);
 double default_rcond(const Tensor& a);  // max(m, n) times epsilon
 // x, whose column j is multiplied by factors[j].
-Tensor by_columns(const Tensor& x, const Tensor& factors);
+Tensor scale_columns(const Tensor& x, const Tensor& factors);
 // The gradient of a if ds is the gradient of its singular values.
-Tensor svdvals_slope(const Tensor& a, const Tensor& ds);
+Tensor backpropagate_singular_values(const Tensor& a, const Tensor& ds);
 
 }  // namespace locus::linalg

@@ -27,39 +27,41 @@ using namespace linalg;
 constexpr const char* kFailed = " is not finite, or the iteration did not converge";
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-double rcond_of(const char* who, const char* what, const std::optional<double>& given,
-                const Tensor& a) {
+double choose_rcond(const char* who, const char* what, const std::optional<double>& given,
+                    const Tensor& a) {
   if (given && !(*given >= 0))
     throw ValueError(who, ": ", what, " is ", *given, "; expected 0 or more");
   return given ? *given : default_rcond(a);
 }
 
-Tensor first_of(const Tensor& s) { return squeeze(slice_axis(s, -1, Slice(0, 1)), -1); }
-Tensor last_of(const Tensor& s) { return squeeze(slice_axis(s, -1, Slice(-1, std::nullopt)), -1); }
+Tensor take_first(const Tensor& s) { return squeeze(slice_axis(s, -1, Slice(0, 1)), -1); }
+Tensor take_last(const Tensor& s) {
+  return squeeze(slice_axis(s, -1, Slice(-1, std::nullopt)), -1);
+}
 
 void expect_elements(const char* who, const Tensor& a) {
   if (a.shape()[a.ndim() - 1] == 0 || a.shape()[a.ndim() - 2] == 0)
     throw ShapeError(who, ": a ", describe(a), ": expected matrices with elements");
 }
 
-[[noreturn]] void refuse(const char* who, const char* what, const MatrixOrd& ord) {
+[[noreturn]] void refuse_order(const char* who, const char* what, const MatrixOrd& ord) {
   throw ValueError(who, ": ", what, " is ",
                    ord.text().empty() ? text_of(ord.number()) : text_of('"', ord.text(), '"'),
                    "; expected \"fro\", \"nuc\", 1, -1, 2, -2, inf or -inf");
 }
 
 // The norms of matrices `a`.
-Tensor norms(const char* who, const char* what, const Tensor& a, const MatrixOrd& ord) {
+Tensor compute_norms(const char* who, const char* what, const Tensor& a, const MatrixOrd& ord) {
   if (ord.text() == "fro") return norm(a, {.axis = {-2, -1}});
-  if (ord.text() == "nuc") return sum(singular_values(a)[0], {.axis = -1});
-  if (!ord.text().empty()) refuse(who, what, ord);
+  if (ord.text() == "nuc") return sum(svdvals_op(a)[0], {.axis = -1});
+  if (!ord.text().empty()) refuse_order(who, what, ord);
   const double p = std::abs(ord.number());
   const bool largest = ord.number() > 0;
-  if (p != 1 && p != 2 && p != kInf) refuse(who, what, ord);
+  if (p != 1 && p != 2 && p != kInf) refuse_order(who, what, ord);
   expect_elements(who, a);
   if (p == 2) {
-    const Tensor s = singular_values(a)[0];
-    return largest ? first_of(s) : last_of(s);
+    const Tensor s = svdvals_op(a)[0];
+    return largest ? take_first(s) : take_last(s);
   }
   const Tensor sums = sum(abs(a), {.axis = p == 1 ? -2 : -1});
   return largest ? max(sums, {.axis = -1}) : min(sums, {.axis = -1});
@@ -69,8 +71,8 @@ Tensor norms(const char* who, const char* what, const Tensor& a, const MatrixOrd
 
 Eigh eigh(const Tensor& given, const EighOptions& o, Caller from) try {
   const UserLine user_line(from);
-  const Tensors f = eigenvectors(squares("eigh", given), o.upper);
-  if (o.check) expect_none("eigh", given, f[2], kFailed, from);
+  const Tensors f = eigh_op(prepare_square_matrices("eigh", given), o.upper);
+  if (o.check) expect_success("eigh", given, f[2], kFailed, from);
   return {f[0], f[1]};
 } catch (const Error&) {
   detail::rethrow_as("eigh", from);
@@ -78,8 +80,8 @@ Eigh eigh(const Tensor& given, const EighOptions& o, Caller from) try {
 
 Tensor eigvalsh(const Tensor& given, const EighOptions& o, Caller from) try {
   const UserLine user_line(from);
-  const Tensors f = eigenvalues(squares("eigvalsh", given), o.upper);
-  if (o.check) expect_none("eigvalsh", given, f[1], kFailed, from);
+  const Tensors f = eigvalsh_op(prepare_square_matrices("eigvalsh", given), o.upper);
+  if (o.check) expect_success("eigvalsh", given, f[1], kFailed, from);
   return f[0];
 } catch (const Error&) {
   detail::rethrow_as("eigvalsh", from);
@@ -87,10 +89,10 @@ Tensor eigvalsh(const Tensor& given, const EighOptions& o, Caller from) try {
 
 Svd svd(const Tensor& given, const SvdOptions& o, Caller from) try {
   const UserLine user_line(from);
-  const Tensor a = matrices("svd", given);
+  const Tensor a = prepare_matrices("svd", given);
   const bool square = a.shape()[a.ndim() - 1] == a.shape()[a.ndim() - 2];
-  const Tensors f = singular_vectors(a, o.full_matrices && !square);
-  if (o.check) expect_none("svd", given, f[3], kFailed, from);
+  const Tensors f = svd_op(a, o.full_matrices && !square);
+  if (o.check) expect_success("svd", given, f[3], kFailed, from);
   return {f[0], f[1], f[2]};
 } catch (const Error&) {
   detail::rethrow_as("svd", from);
@@ -98,8 +100,8 @@ Svd svd(const Tensor& given, const SvdOptions& o, Caller from) try {
 
 Tensor svdvals(const Tensor& given, const SolveOptions& o, Caller from) try {
   const UserLine user_line(from);
-  const Tensors f = singular_values(matrices("svdvals", given));
-  if (o.check) expect_none("svdvals", given, f[1], kFailed, from);
+  const Tensors f = svdvals_op(prepare_matrices("svdvals", given));
+  if (o.check) expect_success("svdvals", given, f[1], kFailed, from);
   return f[0];
 } catch (const Error&) {
   detail::rethrow_as("svdvals", from);
@@ -107,9 +109,9 @@ Tensor svdvals(const Tensor& given, const SolveOptions& o, Caller from) try {
 
 Tensor pinv(const Tensor& given, const RcondOptions& o, Caller from) try {
   const UserLine user_line(from);
-  const Tensor a = matrices("pinv", given);
-  const Tensors f = pseudo_inverse(a, rcond_of("pinv", "rcond", o.rcond, a));
-  if (o.check) expect_none("pinv", given, f[1], kFailed, from);
+  const Tensor a = prepare_matrices("pinv", given);
+  const Tensors f = pinv_op(a, choose_rcond("pinv", "rcond", o.rcond, a));
+  if (o.check) expect_success("pinv", given, f[1], kFailed, from);
   return f[0];
 } catch (const Error&) {
   detail::rethrow_as("pinv", from);
@@ -117,10 +119,10 @@ Tensor pinv(const Tensor& given, const RcondOptions& o, Caller from) try {
 
 Lstsq lstsq(const Tensor& a, const Tensor& b, const RcondOptions& o, Caller from) try {
   const UserLine user_line(from);
-  const System s("lstsq", a, b, false);
+  const LinearSystem s("lstsq", a, b, false);
   const int64_t m = s.a.shape()[s.a.ndim() - 2], n = s.a.shape()[s.a.ndim() - 1];
-  const Tensors f = least_squares(s.a, s.b, rcond_of("lstsq", "rcond", o.rcond, s.a));
-  if (o.check) expect_none("lstsq", a, f[3], kFailed, from);
+  const Tensors f = lstsq_op(s.a, s.b, choose_rcond("lstsq", "rcond", o.rcond, s.a));
+  if (o.check) expect_success("lstsq", a, f[3], kFailed, from);
   const Tensor &x = f[0], &rank = f[1];
   const Tensor full_rank = rank == n;
   Tensor residuals;
@@ -132,30 +134,31 @@ Lstsq lstsq(const Tensor& a, const Tensor& b, const RcondOptions& o, Caller from
       residuals =
           where(expand_dims(full_rank, -1), residuals, std::numeric_limits<double>::quiet_NaN());
   }
-  return {s.result(x), residuals, rank, f[2]};
+  return {s.restore_vector(x), residuals, rank, f[2]};
 } catch (const Error&) {
   detail::rethrow_as("lstsq", from);
 }
 
 Tensor matrix_rank(const Tensor& given, const RankOptions& o, Caller from) try {
   const UserLine user_line(from);
-  const Tensor a = matrices("matrix_rank", given);
+  const Tensor a = prepare_matrices("matrix_rank", given);
   if (o.tol && o.rtol)
     throw ValueError("matrix_rank: tol is ", *o.tol, ", rtol is ", *o.rtol,
                      "; expected one of them");
   if (o.tol && !(*o.tol >= 0))
     throw ValueError("matrix_rank: tol is ", *o.tol, "; expected a number from 0 on");
-  const double rtol = rcond_of("matrix_rank", "rtol", o.rtol, a);
-  const Tensors f = singular_values(a);
-  if (o.check) expect_none("matrix_rank", given, f[1], kFailed, from);
-  return sum(o.tol ? f[0] > *o.tol : counted(f[0], rtol), {.axis = -1});
+  const double rtol = choose_rcond("matrix_rank", "rtol", o.rtol, a);
+  const Tensors f = svdvals_op(a);
+  if (o.check) expect_success("matrix_rank", given, f[1], kFailed, from);
+  return sum(o.tol ? f[0] > *o.tol : exceeds_cutoff(f[0], rtol), {.axis = -1});
 } catch (const Error&) {
   detail::rethrow_as("matrix_rank", from);
 }
 
 Tensor matrix_norm(const Tensor& given, const MatrixNormOptions& o, Caller from) try {
   const UserLine user_line(from);
-  const Tensor y = norms("matrix_norm", "ord", matrices("matrix_norm", given), o.ord);
+  const Tensor y =
+      compute_norms("matrix_norm", "ord", prepare_matrices("matrix_norm", given), o.ord);
   return o.keepdims ? expand_dims(expand_dims(y, -1), -1) : y;
 } catch (const Error&) {
   detail::rethrow_as("matrix_norm", from);
@@ -164,21 +167,22 @@ Tensor matrix_norm(const Tensor& given, const MatrixNormOptions& o, Caller from)
 Tensor cond(const Tensor& given, const MatrixOrd& p, Caller from) try {
   const UserLine user_line(from);
   const bool by_values = p.text().empty() && std::abs(p.number()) == 2;
-  const Tensor a = by_values ? matrices("cond", given) : squares("cond", given);
+  const Tensor a =
+      by_values ? prepare_matrices("cond", given) : prepare_square_matrices("cond", given);
   expect_elements("cond", a);
   if (by_values) {
-    const Tensor s = singular_values(a)[0], most = first_of(s), least = last_of(s);
-    const Tensor singular = least == 0;
-    const Tensor quotient = most / where(singular, 1, least);
+    const Tensor s = svdvals_op(a)[0], largest = take_first(s), smallest = take_last(s);
+    const Tensor singular = smallest == 0;
+    const Tensor quotient = largest / where(singular, 1, smallest);
     // The quotient's inverse is -2's condition number, 0 of a singular matrix.
     return p.number() > 0 ? where(singular, kInf, quotient)
-                          : where(most == 0, kInf, least / where(most == 0, 1, most));
+                          : where(largest == 0, kInf, smallest / where(largest == 0, 1, largest));
   }
   const Tensor one = eye(a.shape()[a.ndim() - 1], 0, 0, {a.context(), a.dtype()});
-  const Tensors inverse = solved(a, broadcast_to(one, a.shape()));
-  const Tensor size = norms("cond", "p", a, p);
+  const Tensors inverse = solve_op(a, broadcast_to(one, a.shape()));
+  const Tensor size = compute_norms("cond", "p", a, p);
   return where(logical_and(inverse[1], size == size), kInf,
-               size * norms("cond", "p", inverse[0], p));
+               size * compute_norms("cond", "p", inverse[0], p));
 } catch (const Error&) {
   detail::rethrow_as("cond", from);
 }
