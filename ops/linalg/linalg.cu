@@ -12,20 +12,20 @@
 namespace locus::cuda {
 namespace {
 
-constexpr int64_t kSmall = 512;  // several matrices up to this length: one call for all
+constexpr int64_t kMaxBatchedLength = 512;  // several matrices up to this length: one call for all
 
-bool in_one_call(int64_t count, int64_t n) { return count > 1 && n <= kSmall; }
+bool is_batched(int64_t count, int64_t n) { return count > 1 && n <= kMaxBatchedLength; }
 
-__global__ void point(void** each, char* first, int64_t bytes, int64_t count) {
-  for (int64_t i = first_thread(); i < count; i += all_threads()) each[i] = first + i * bytes;
+__global__ void fill_pointers(void** pointers, char* first, int64_t bytes, int64_t count) {
+  for (int64_t i = first_thread(); i < count; i += all_threads()) pointers[i] = first + i * bytes;
 }
 
 // Pointers to matrices that lie one behind the other, on the device.
-class Pointers {
+class MatrixPointers {
  public:
-  Pointers(const Call& call, void* first, int64_t bytes, int64_t count)
+  MatrixPointers(const Call& call, void* first, int64_t bytes, int64_t count)
       : memory_(call, static_cast<size_t>(count) * sizeof(void*)) {
-    launch(call.stream, count, point, data(), static_cast<char*>(first), bytes, count);
+    launch(call.stream, count, fill_pointers, data(), static_cast<char*>(first), bytes, count);
   }
   void** data() const { return memory_.as<void*>(); }
 
@@ -48,7 +48,8 @@ __global__ void check_diagonals(const T* a, int64_t n, const int* info, bool* fa
   if (threadIdx.x == 0) failed[k] = bad;
 }
 template <bool kPositive, class T>
-void check(const Call& call, const T* a, const Stack& s, const int* info, bool* failed) {
+void find_failed(const Call& call, const T* a, const MatrixBatch& s, const int* info,
+                 bool* failed) {
   if (s.count == 0) return;
   check_diagonals<T, kPositive>
       <<<static_cast<unsigned>(s.count), kBlock, 0, native(call.stream)>>>(a, s.n, info, failed);
@@ -74,17 +75,17 @@ void copy_bytes(const Call& call, void* to, const void* from, int64_t bytes) {
 
 // The exchanges of rows, in order, as the order of the rows, and its sign. A thread each.
 template <class T, class P>
-__global__ void order_rows(const P* pivots, int64_t m, int64_t most, int64_t count, int64_t* order,
-                           T* sign) {
+__global__ void order_rows(const P* pivots, int64_t m, int64_t pivot_count, int64_t count,
+                           int64_t* order, T* sign) {
   for (int64_t k = first_thread(); k < count; k += all_threads()) {
     int64_t* const rows = order + k * m;
     for (int64_t i = 0; i < m; ++i) rows[i] = i;
     bool odd = false;
-    for (int64_t i = 0; i < most; ++i) {
-      const int64_t with = pivots[k * most + i] - 1, row = rows[i];
-      odd ^= with != i;
-      rows[i] = rows[with];
-      rows[with] = row;
+    for (int64_t i = 0; i < pivot_count; ++i) {
+      const int64_t exchanged = pivots[k * pivot_count + i] - 1, row = rows[i];
+      odd ^= exchanged != i;
+      rows[i] = rows[exchanged];
+      rows[exchanged] = row;
     }
     sign[k] = odd ? T{-1} : T{1};
   }
@@ -94,23 +95,24 @@ struct Backend {
   template <DType D>
   static void cholesky(const Call& call) {
     using T = CppTypeOf<D>;
-    const Stack s(call.in[0].meta);
+    const MatrixBatch s(call.in[0].meta);
     bool* const failed = call.out[1].as<bool>();
     const int64_t all = s.count * s.size();
-    const Scratch turned(call, static_cast<size_t>(all) * sizeof(T));
+    const Scratch transposed(call, static_cast<size_t>(all) * sizeof(T));
     const Scratch info(call, static_cast<size_t>(s.count) * sizeof(int));
-    T* const a = turned.as<T>();
+    T* const a = transposed.as<T>();
     if (all > 0) {
-      Views::copy(matrices(s, D, call.in[0].data, false), matrices(s, D, a, true), call.stream);
-      if (in_one_call(s.count, s.n)) {
-        const Pointers each(call, a, s.size() * sizeof(T), s.count);
-        solver_cholesky_each(call, D, s.n, each.data(), s.count, info.as<int>());
+      Views::copy(view_matrices(s, D, call.in[0].data, false), view_matrices(s, D, a, true),
+                  call.stream);
+      if (is_batched(s.count, s.n)) {
+        const MatrixPointers pointers(call, a, s.size() * sizeof(T), s.count);
+        solver_cholesky_each(call, D, s.n, pointers.data(), s.count, info.as<int>());
       } else {
         for (int64_t k = 0; k < s.count; ++k)
           solver_cholesky(call, D, s.n, a + k * s.size(), info.as<int>() + k);
       }
     }
-    check<true>(call, a, s, all > 0 ? info.as<int>() : nullptr, failed);
+    find_failed<true>(call, a, s, all > 0 ? info.as<int>() : nullptr, failed);
     if (all == 0) return;
     launch(call.stream, all, copy_lower<T>, static_cast<const T*>(a), call.out[0].as<T>(), s.n,
            s.count, failed);
@@ -119,33 +121,34 @@ struct Backend {
   template <DType D>
   static void solve(const Call& call) {
     using T = CppTypeOf<D>;
-    const Stack a(call.in[0].meta), b(call.in[1].meta);
+    const MatrixBatch a(call.in[0].meta), b(call.in[1].meta);
     const bool transpose = !call.attributes<SolveAttrs>().transpose;  // of the memory's matrix
     bool* const failed = call.out[1].as<bool>();
     const int64_t factors = a.count * a.size(), all = b.count * b.size();
     const Scratch memory(call, static_cast<size_t>(factors) * sizeof(T));
     T* const lu = memory.as<T>();
     copy_bytes(call, lu, call.in[0].data, factors * sizeof(T));
-    const bool turn = b.n > 1;
-    const Scratch turned(call, turn ? static_cast<size_t>(all) * sizeof(T) : 0);
-    T* const x = turn ? turned.as<T>() : call.out[0].as<T>();
+    const bool needs_transpose = b.n > 1;
+    const Scratch transposed(call, needs_transpose ? static_cast<size_t>(all) * sizeof(T) : 0);
+    T* const x = needs_transpose ? transposed.as<T>() : call.out[0].as<T>();
     if (all > 0) {
-      if (turn)
-        Views::copy(matrices(b, D, call.in[1].data, false), matrices(b, D, x, true), call.stream);
+      if (needs_transpose)
+        Views::copy(view_matrices(b, D, call.in[1].data, false), view_matrices(b, D, x, true),
+                    call.stream);
       else
         copy_bytes(call, x, call.in[1].data, all * sizeof(T));
     }
     if (factors > 0) {
       const Scratch info(call, static_cast<size_t>(a.count) * sizeof(int));
-      const bool at_once = in_one_call(a.count, a.n);
+      const bool batched = is_batched(a.count, a.n);
       const Scratch pivots(call, static_cast<size_t>(a.count * a.n) * sizeof(int64_t));
-      if (at_once) {
-        const Pointers each(call, lu, a.size() * sizeof(T), a.count);
-        const Pointers right(call, x, b.size() * sizeof(T), a.count);
-        blas_lu_each(call, D, a.n, each.data(), a.count, pivots.as<int>(), info.as<int>());
+      if (batched) {
+        const MatrixPointers pointers(call, lu, a.size() * sizeof(T), a.count);
+        const MatrixPointers right_pointers(call, x, b.size() * sizeof(T), a.count);
+        blas_lu_each(call, D, a.n, pointers.data(), a.count, pivots.as<int>(), info.as<int>());
         if (all > 0)
-          blas_lu_solve_each(call, D, transpose, a.n, b.n, each.data(), pivots.as<int>(),
-                             right.data(), a.count);
+          blas_lu_solve_each(call, D, transpose, a.n, b.n, pointers.data(), pivots.as<int>(),
+                             right_pointers.data(), a.count);
       } else {
         for (int64_t k = 0; k < a.count; ++k) {
           T* const factor = lu + k * a.size();
@@ -156,17 +159,18 @@ struct Backend {
         }
       }
     }
-    check<false>(call, lu, a, nullptr, failed);
+    find_failed<false>(call, lu, a, nullptr, failed);
     if (all == 0) return;
-    if (turn)
-      Views::copy(matrices(b, D, x, true), matrices(b, D, call.out[0].data, false), call.stream);
-    launch(call.stream, all, fill_failed<T>, call.out[0].as<T>(), b.size(), b.count, failed);
+    if (needs_transpose)
+      Views::copy(view_matrices(b, D, x, true), view_matrices(b, D, call.out[0].data, false),
+                  call.stream);
+    launch(call.stream, all, fill_nan<T>, call.out[0].as<T>(), b.size(), b.count, failed);
   }
 
   template <DType D>
   static void triangular(const Call& call) {
     using T = CppTypeOf<D>;
-    const Stack s(call.in[0].meta), b(call.in[1].meta);
+    const MatrixBatch s(call.in[0].meta), b(call.in[1].meta);
     const TriangularAttrs& t = call.attributes<TriangularAttrs>();
     T* const a = call.in[0].as<T>();
     T* const x = call.out[0].as<T>();
@@ -175,10 +179,10 @@ struct Backend {
     const TriangularProduct product{D, !t.upper, t.transpose, t.unit_diagonal, b.n, s.n};
     if (all > 0) {
       copy_bytes(call, x, call.in[1].data, all * sizeof(T));
-      if (in_one_call(s.count, s.n)) {
-        const Pointers each(call, a, s.size() * sizeof(T), s.count);
-        const Pointers right(call, x, b.size() * sizeof(T), s.count);
-        blas_solve_triangular_each(call, product, each.data(), right.data(), s.count);
+      if (is_batched(s.count, s.n)) {
+        const MatrixPointers pointers(call, a, s.size() * sizeof(T), s.count);
+        const MatrixPointers right_pointers(call, x, b.size() * sizeof(T), s.count);
+        blas_solve_triangular_each(call, product, pointers.data(), right_pointers.data(), s.count);
       } else {
         for (int64_t k = 0; k < s.count; ++k)
           blas_solve_triangular(call, product, a + k * s.size(), x + k * b.size());
@@ -188,38 +192,40 @@ struct Backend {
       Views::fill(call.out[1], 0, call.stream);
       return;
     }
-    check<false>(call, a, s, nullptr, failed);
-    if (all > 0) launch(call.stream, all, fill_failed<T>, x, b.size(), b.count, failed);
+    find_failed<false>(call, a, s, nullptr, failed);
+    if (all > 0) launch(call.stream, all, fill_nan<T>, x, b.size(), b.count, failed);
   }
 
   template <DType D>
   static void lu(const Call& call) {
     using T = CppTypeOf<D>;
-    const Stack s(call.in[0].meta);
-    const int64_t most = s.m < s.n ? s.m : s.n, all = s.count * s.size();
+    const MatrixBatch s(call.in[0].meta);
+    const int64_t pivot_count = s.m < s.n ? s.m : s.n, all = s.count * s.size();
     int64_t* const order = call.out[1].as<int64_t>();
     T* const sign = call.out[2].as<T>();
-    const Scratch turned(call, static_cast<size_t>(all) * sizeof(T));
-    const Scratch pivots(call, static_cast<size_t>(s.count * most) * sizeof(int64_t));
+    const Scratch transposed(call, static_cast<size_t>(all) * sizeof(T));
+    const Scratch pivots(call, static_cast<size_t>(s.count * pivot_count) * sizeof(int64_t));
     const Scratch info(call, static_cast<size_t>(s.count) * sizeof(int));
-    T* const a = turned.as<T>();
+    T* const a = transposed.as<T>();
     if (all > 0)
-      Views::copy(matrices(s, D, call.in[0].data, false), matrices(s, D, a, true), call.stream);
-    if (all > 0 && s.m == s.n && in_one_call(s.count, s.n)) {
-      const Pointers each(call, a, s.size() * sizeof(T), s.count);
-      blas_lu_each(call, D, s.n, each.data(), s.count, pivots.as<int>(), info.as<int>());
-      launch(call.stream, s.count, order_rows<T, int>, pivots.as<const int>(), s.m, most, s.count,
-             order, sign);
+      Views::copy(view_matrices(s, D, call.in[0].data, false), view_matrices(s, D, a, true),
+                  call.stream);
+    if (all > 0 && s.m == s.n && is_batched(s.count, s.n)) {
+      const MatrixPointers pointers(call, a, s.size() * sizeof(T), s.count);
+      blas_lu_each(call, D, s.n, pointers.data(), s.count, pivots.as<int>(), info.as<int>());
+      launch(call.stream, s.count, order_rows<T, int>, pivots.as<const int>(), s.m, pivot_count,
+             s.count, order, sign);
     } else {
       for (int64_t k = 0; all > 0 && k < s.count; ++k)
-        solver_lu(call, D, s.m, s.n, a + k * s.size(), pivots.as<int64_t>() + k * most,
+        solver_lu(call, D, s.m, s.n, a + k * s.size(), pivots.as<int64_t>() + k * pivot_count,
                   info.as<int>() + k);
       if (s.count > 0)
-        launch(call.stream, s.count, order_rows<T, int64_t>, pivots.as<const int64_t>(), s.m, most,
-               s.count, order, sign);
+        launch(call.stream, s.count, order_rows<T, int64_t>, pivots.as<const int64_t>(), s.m,
+               pivot_count, s.count, order, sign);
     }
     if (all > 0)
-      Views::copy(matrices(s, D, a, true), matrices(s, D, call.out[0].data, false), call.stream);
+      Views::copy(view_matrices(s, D, a, true), view_matrices(s, D, call.out[0].data, false),
+                  call.stream);
   }
 };
 

@@ -13,14 +13,14 @@ namespace locus::LOCUS_ISA_NAMESPACE {
 namespace {
 
 template <class T>
-bool zero_on_diagonal(const T* a, int64_t n) {
+bool has_zero_on_diagonal(const T* a, int64_t n) {
   for (int64_t i = 0; i < n; ++i)
     if (a[i * (n + 1)] == 0) return true;
   return false;
 }
 
 template <unsigned kMode>
-void solve_by(const auto& a, auto& x, bool unit) {
+void solve_in_place(const auto& a, auto& x, bool unit) {
   if (unit)
     a.template triangularView<(kMode | Eigen::UnitDiag)>().solveInPlace(x);
   else
@@ -31,9 +31,9 @@ struct Backend {
   template <DType D>
   static void cholesky(const Call& call) {
     using T = CppTypeOf<D>;
-    const Stack s(call.in[0].meta);
+    const MatrixBatch s(call.in[0].meta);
     const int64_t n = s.n;
-    each_matrix(s.count, n, n, [&](int64_t k) {
+    for_each_matrix(s.count, n, n, [&](int64_t k) {
       T* const to = call.out[0].as<T>() + k * s.size();
       std::copy_n(call.in[0].as<const T>() + k * s.size(), s.size(), to);
       bool failed = false;
@@ -55,11 +55,11 @@ struct Backend {
   template <DType D>
   static void solve(const Call& call) {
     using T = CppTypeOf<D>;
-    const Stack a(call.in[0].meta), b(call.in[1].meta);
+    const MatrixBatch a(call.in[0].meta), b(call.in[1].meta);
     const int64_t n = a.n;
     const bool transpose = call.attributes<SolveAttrs>().transpose;
     const Scratch memory(call, static_cast<size_t>(a.count * a.size()) * sizeof(T));
-    each_matrix(a.count, n, n, [&](int64_t k) {
+    for_each_matrix(a.count, n, n, [&](int64_t k) {
       bool failed = false;
       if (n > 0) {
         T* const factor = memory.as<T>() + k * a.size();
@@ -67,7 +67,7 @@ struct Backend {
         MatrixMap<T> in_place(factor, n, n);
         Eigen::Ref<Matrix<T>> packed(in_place);
         const Eigen::PartialPivLU<Eigen::Ref<Matrix<T>>> lu(packed);
-        failed = zero_on_diagonal(factor, n);
+        failed = has_zero_on_diagonal(factor, n);
         T* const to = call.out[0].as<T>() + k * b.size();
         const ConstMap<T> right(call.in[1].as<const T>() + k * b.size(), n, b.n);
         MatrixMap<T> x(to, n, b.n);
@@ -85,13 +85,13 @@ struct Backend {
   template <DType D>
   static void triangular(const Call& call) {
     using T = CppTypeOf<D>;
-    const Stack s(call.in[0].meta), b(call.in[1].meta);
+    const MatrixBatch s(call.in[0].meta), b(call.in[1].meta);
     const int64_t n = s.n;
     const TriangularAttrs& t = call.attributes<TriangularAttrs>();
-    each_matrix(s.count, n, n, [&](int64_t k) {
+    for_each_matrix(s.count, n, n, [&](int64_t k) {
       const T* const from = call.in[0].as<const T>() + k * s.size();
       T* const to = call.out[0].as<T>() + k * b.size();
-      const bool failed = !t.unit_diagonal && zero_on_diagonal(from, n);
+      const bool failed = !t.unit_diagonal && has_zero_on_diagonal(from, n);
       if (failed) {
         std::fill_n(to, b.size(), std::numeric_limits<T>::quiet_NaN());
       } else if (b.size() > 0) {
@@ -99,13 +99,13 @@ struct Backend {
         const ConstMap<T> a(from, n, n);
         MatrixMap<T> x(to, n, b.n);
         if (t.transpose && t.upper)
-          solve_by<Eigen::Lower>(a.transpose(), x, t.unit_diagonal);
+          solve_in_place<Eigen::Lower>(a.transpose(), x, t.unit_diagonal);
         else if (t.transpose)
-          solve_by<Eigen::Upper>(a.transpose(), x, t.unit_diagonal);
+          solve_in_place<Eigen::Upper>(a.transpose(), x, t.unit_diagonal);
         else if (t.upper)
-          solve_by<Eigen::Upper>(a, x, t.unit_diagonal);
+          solve_in_place<Eigen::Upper>(a, x, t.unit_diagonal);
         else
-          solve_by<Eigen::Lower>(a, x, t.unit_diagonal);
+          solve_in_place<Eigen::Lower>(a, x, t.unit_diagonal);
       }
       call.out[1].as<bool>()[k] = failed;
     });
@@ -114,28 +114,28 @@ struct Backend {
   template <DType D>
   static void lu(const Call& call) {
     using T = CppTypeOf<D>;
-    const Stack s(call.in[0].meta);
-    const int64_t most = std::min(s.m, s.n);
-    const Scratch swaps(call, static_cast<size_t>(s.count * most) * sizeof(int64_t));
-    each_matrix(s.count, s.m, s.n, [&](int64_t k) {
+    const MatrixBatch s(call.in[0].meta);
+    const int64_t pivot_count = std::min(s.m, s.n);
+    const Scratch swaps(call, static_cast<size_t>(s.count * pivot_count) * sizeof(int64_t));
+    for_each_matrix(s.count, s.m, s.n, [&](int64_t k) {
       T* const to = call.out[0].as<T>() + k * s.size();
       std::copy_n(call.in[0].as<const T>() + k * s.size(), s.size(), to);
-      int64_t* const swapped = swaps.as<int64_t>() + k * most;
+      int64_t* const exchanged_rows = swaps.as<int64_t>() + k * pivot_count;
       int64_t* const rows = call.out[1].as<int64_t>() + k * s.m;
       int64_t exchanges = 0;
-      if (most > 0)
+      if (pivot_count > 0)
         Eigen::internal::partial_lu_impl<T, Eigen::RowMajor, int64_t>::blocked_lu(
-            s.m, most, to, s.n, swapped, exchanges);
-      if (s.n > most && most > 0) {  // columns on the right of the square part
-        Eigen::Map<Matrix<T>, 0, Eigen::OuterStride<>> right(to + most, s.m, s.n - most,
-                                                             Eigen::OuterStride<>(s.n));
-        for (int64_t i = 0; i < most; ++i) right.row(i).swap(right.row(swapped[i]));
+            s.m, pivot_count, to, s.n, exchanged_rows, exchanges);
+      if (s.n > pivot_count && pivot_count > 0) {  // columns on the right of the square part
+        Eigen::Map<Matrix<T>, 0, Eigen::OuterStride<>> right(
+            to + pivot_count, s.m, s.n - pivot_count, Eigen::OuterStride<>(s.n));
+        for (int64_t i = 0; i < pivot_count; ++i) right.row(i).swap(right.row(exchanged_rows[i]));
         const Eigen::Map<const Matrix<T>, 0, Eigen::OuterStride<>> square(
-            to, most, most, Eigen::OuterStride<>(s.n));
+            to, pivot_count, pivot_count, Eigen::OuterStride<>(s.n));
         square.template triangularView<Eigen::UnitLower>().solveInPlace(right);
       }
       for (int64_t i = 0; i < s.m; ++i) rows[i] = i;
-      for (int64_t i = 0; i < most; ++i) std::swap(rows[i], rows[swapped[i]]);
+      for (int64_t i = 0; i < pivot_count; ++i) std::swap(rows[i], rows[exchanged_rows[i]]);
       call.out[2].as<T>()[k] = exchanges % 2 == 0 ? T{1} : T{-1};
     });
   }

@@ -15,12 +15,12 @@ struct TriangularAttrs {
 };
 
 // `count` matrices of m x n.
-struct Stack {
+struct MatrixBatch {
   int64_t count, m, n;
 
-  LOCUS_HD Stack(int64_t matrices, int64_t rows, int64_t columns)
+  LOCUS_HD MatrixBatch(int64_t matrices, int64_t rows, int64_t columns)
       : count(matrices), m(rows), n(columns) {}
-  LOCUS_HD explicit Stack(const Meta& x)
+  LOCUS_HD explicit MatrixBatch(const Meta& x)
       : count(1), m(x.shape[x.rank - 2]), n(x.shape[x.rank - 1]) {
     for (int i = 0; i < x.rank - 2; ++i) count *= x.shape[i];
   }

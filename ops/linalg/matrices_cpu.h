@@ -18,7 +18,7 @@ template <class T>
 using ConstMap = Eigen::Map<const Matrix<T>>;
 
 // Calls f(i) for each of `count` matrices of m x n; several threads share them.
-inline void each_matrix(int64_t count, int64_t m, int64_t n, const auto& f) {
+inline void for_each_matrix(int64_t count, int64_t m, int64_t n, const auto& f) {
   constexpr double kWork = 1 << 16;
   const double work =
       static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(std::min(m, n));

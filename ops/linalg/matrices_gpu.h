@@ -12,7 +12,7 @@
 namespace locus::cuda {
 
 // Matrices without gaps, as three axes: row-major, or column-major.
-inline View matrices(const Stack& s, DType d, const void* data, bool by_columns) {
+inline View view_matrices(const MatrixBatch& s, DType d, const void* data, bool by_columns) {
   View v{const_cast<void*>(data), {d, 3, {s.count, s.m, s.n}}, {s.size(), s.n, 1}};
   if (by_columns) {
     v.stride[1] = 1;
@@ -29,7 +29,7 @@ __global__ void fill_identity(T* x, int64_t n, int64_t count) {
 }
 
 template <class T>
-__global__ void fill_failed(T* x, int64_t size, int64_t count, const bool* failed) {
+__global__ void fill_nan(T* x, int64_t size, int64_t count, const bool* failed) {
   for (int64_t at = first_thread(); at < count * size; at += all_threads())
     if (failed[at / size]) x[at] = std::numeric_limits<T>::quiet_NaN();
 }

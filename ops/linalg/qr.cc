@@ -40,14 +40,14 @@ Meta resize_matrices(const Meta& x, int64_t rows, int64_t columns) {
 
 DType infer_qr(std::span<const Meta> in, const QrAttrs& attrs, std::span<Meta> out) {
   expect_matrices(in[0], "a");
-  const QrSizes s(Stack(in[0]), attrs.complete, true);
+  const QrSizes s(MatrixBatch(in[0]), attrs.complete, true);
   out[0] = resize_matrices(in[0], s.m, s.columns);
   out[1] = resize_matrices(in[0], s.rows, s.n);
   return in[0].dtype;
 }
 DType infer_r(std::span<const Meta> in, const NoAttrs&, std::span<Meta> out) {
   expect_matrices(in[0], "a");
-  const QrSizes s(Stack(in[0]), false, false);
+  const QrSizes s(MatrixBatch(in[0]), false, false);
   out[0] = resize_matrices(in[0], s.rows, s.n);
   return in[0].dtype;
 }

@@ -12,9 +12,9 @@ namespace locus::LOCUS_ISA_NAMESPACE {
 namespace {
 
 template <class T>
-using Columns = Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>>;
+using ColumnMap = Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>>;
 template <class T>
-using Vector = Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, 1>>;
+using VectorMap = Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, 1>>;
 
 constexpr int64_t kReflections = 32;  // applied at once
 
@@ -25,19 +25,19 @@ struct Work {
   T *scales, *coefficients, *signs;
 
   static int64_t size(const QrSizes& s) {
-    return s.m * (s.n + s.columns) + s.n + s.least + std::max(s.least, s.columns);
+    return s.m * (s.n + s.columns) + s.n + s.reflections + std::max(s.reflections, s.columns);
   }
   Work(T* memory, const QrSizes& s)
       : factor(memory),
         q(factor + s.m * s.n),
         scales(q + s.m * s.columns),
         coefficients(scales + s.n),
-        signs(coefficients + s.least) {}
+        signs(coefficients + s.reflections) {}
 };
 
 // Copies a matrix by columns, each divided by its scale. Whether all elements are finite.
 template <class T>
-bool load(const T* from, const QrSizes& s, const Work<T>& w) {
+bool load_scaled(const T* from, const QrSizes& s, const Work<T>& w) {
   std::fill_n(w.scales, s.n, T{0});
   bool finite = true;
   for (int64_t i = 0; i < s.m; ++i)
@@ -56,37 +56,37 @@ bool load(const T* from, const QrSizes& s, const Work<T>& w) {
 
 template <class T>
 void factor(const QrSizes& s, const Work<T>& w) {
-  Columns<T> a(w.factor, s.m, s.n);
-  Vector<T> coefficients(w.coefficients, s.least);
-  Eigen::internal::householder_qr_inplace_blocked<Columns<T>, Vector<T>>::run(a, coefficients,
-                                                                              kReflections);
+  ColumnMap<T> a(w.factor, s.m, s.n);
+  VectorMap<T> coefficients(w.coefficients, s.reflections);
+  Eigen::internal::householder_qr_inplace_blocked<ColumnMap<T>, VectorMap<T>>::run(a, coefficients,
+                                                                                   kReflections);
 }
 
 // The product of the reflections, in w.q. The last ones first: they leave the first rows.
 template <class T>
 void form_q(const QrSizes& s, const Work<T>& w) {
-  Columns<T> q(w.q, s.m, s.columns);
+  ColumnMap<T> q(w.q, s.m, s.columns);
   q.setIdentity();
-  const Columns<T> a(w.factor, s.m, s.n);
-  const Vector<T> coefficients(w.coefficients, s.least);
-  for (int64_t k = (s.least - 1) / kReflections * kReflections; k >= 0 && s.least > 0;
+  const ColumnMap<T> a(w.factor, s.m, s.n);
+  const VectorMap<T> coefficients(w.coefficients, s.reflections);
+  for (int64_t k = (s.reflections - 1) / kReflections * kReflections; k >= 0 && s.reflections > 0;
        k -= kReflections) {
-    const int64_t many = std::min(kReflections, s.least - k);
+    const int64_t count = std::min(kReflections, s.reflections - k);
     auto part = q.block(k, k, s.m - k, s.columns - k);
-    Eigen::internal::apply_block_householder_on_the_left(part, a.block(k, k, s.m - k, many),
-                                                         coefficients.segment(k, many), true);
+    Eigen::internal::apply_block_householder_on_the_left(part, a.block(k, k, s.m - k, count),
+                                                         coefficients.segment(k, count), true);
   }
 }
 
 template <class T>
 void decompose(const T* from, T* q, T* r, const QrSizes& s, const Work<T>& w) {
-  const bool finite = load(from, s, w);
-  if (finite && s.least > 0) factor(s, w);
-  const int64_t signs = std::max(s.least, s.columns);
+  const bool finite = load_scaled(from, s, w);
+  if (finite && s.reflections > 0) factor(s, w);
+  const int64_t signs = std::max(s.reflections, s.columns);
   for (int64_t i = 0; i < signs; ++i)
-    w.signs[i] = !finite                                    ? std::numeric_limits<T>::quiet_NaN()
-                 : i < s.least && w.factor[i * s.m + i] < 0 ? T{-1}
-                                                            : T{1};
+    w.signs[i] = !finite ? std::numeric_limits<T>::quiet_NaN()
+                 : i < s.reflections && w.factor[i * s.m + i] < 0 ? T{-1}
+                                                                  : T{1};
   for (int64_t i = 0; i < s.rows; ++i)
     for (int64_t j = 0; j < s.n; ++j)
       r[i * s.n + j] = j < i ? T{0} : w.signs[i] * w.factor[j * s.m + i] * w.scales[j];
@@ -103,7 +103,7 @@ void decompose(const T* from, T* q, T* r, const QrSizes& s, const Work<T>& w) {
 template <class T>
 void decompose_each(const Call& call, const QrSizes& s, T* q, T* r) {
   constexpr int64_t kWork = 1 << 16;
-  const int64_t work = s.m * s.least * (s.n + s.columns), size = Work<T>::size(s);
+  const int64_t work = s.m * s.reflections * (s.n + s.columns), size = Work<T>::size(s);
   const Scratch memory(call, static_cast<size_t>(s.count * size) * sizeof(T));
   const T* const from = call.in[0].as<const T>();
   parallel_ranges(s.count, std::max<int64_t>(1, kWork / std::max<int64_t>(1, work)),
@@ -118,13 +118,13 @@ struct Backend {
   template <DType D>
   static void qr(const Call& call) {
     using T = CppTypeOf<D>;
-    const QrSizes s(Stack(call.in[0].meta), call.attributes<QrAttrs>().complete, true);
+    const QrSizes s(MatrixBatch(call.in[0].meta), call.attributes<QrAttrs>().complete, true);
     decompose_each(call, s, call.out[0].as<T>(), call.out[1].as<T>());
   }
   template <DType D>
   static void qr_r(const Call& call) {
     using T = CppTypeOf<D>;
-    const QrSizes s(Stack(call.in[0].meta), false, false);
+    const QrSizes s(MatrixBatch(call.in[0].meta), false, false);
     decompose_each<T>(call, s, nullptr, call.out[0].as<T>());
   }
 };

@@ -19,28 +19,30 @@ struct QrAttrs {
 
 // The power of 2 that divides a column with this largest absolute value.
 template <class T>
-LOCUS_HD T column_scale(T most) {
-  if (!(most > 0)) return T{1};
-  constexpr int kMost = sizeof(T) == 4 ? 126 : 1022;  // the inverse is a normal number, too
-  const int exponent = std::ilogb(most);
-  return std::ldexp(T{1}, exponent > kMost ? kMost : exponent < -kMost ? -kMost : exponent);
+LOCUS_HD T column_scale(T largest) {
+  if (!(largest > 0)) return T{1};
+  constexpr int kMaxExponent = sizeof(T) == 4 ? 126 : 1022;  // the inverse is a normal number, too
+  const int exponent = std::ilogb(largest);
+  return std::ldexp(T{1}, exponent > kMaxExponent    ? kMaxExponent
+                          : exponent < -kMaxExponent ? -kMaxExponent
+                                                     : exponent);
 }
 
 // The sizes of a decomposition of m x n matrices: q is m x columns, r is rows x n.
 struct QrSizes {
   int64_t count, m, n;
-  int64_t least;          // of m and n
+  int64_t reflections;    // the smaller of m and n
   int64_t columns, rows;  // 0 columns: without q
 
-  LOCUS_HD QrSizes(const Stack& s, bool complete, bool with_q)
+  LOCUS_HD QrSizes(const MatrixBatch& s, bool complete, bool with_q)
       : count(s.count),
         m(s.m),
         n(s.n),
-        least(m < n ? m : n),
+        reflections(m < n ? m : n),
         columns(!with_q    ? 0
                 : complete ? m
-                           : least),
-        rows(complete ? m : least) {}
+                           : reflections),
+        rows(complete ? m : reflections) {}
   LOCUS_HD int64_t width() const { return n > columns ? n : columns; }  // of factors and q
 };
 

@@ -18,30 +18,30 @@ __global__ void find_largest(const double* a, int64_t size, int64_t count,
                              unsigned long long* largest) {
   for (int64_t at = first_thread(); at < count * size; at += all_threads()) {
     const auto bits = static_cast<unsigned long long>(__double_as_longlong(fabs(a[at])));
-    unsigned long long* const of_matrix = largest + at / size;
-    if (bits > *of_matrix) atomicMax(of_matrix, bits);
+    unsigned long long* const maximum = largest + at / size;
+    if (bits > *maximum) atomicMax(maximum, bits);
   }
 }
 // A power of 2, so that sums with small integers are exact.
-__device__ double shift_of(unsigned long long largest) {
-  constexpr int kDown = 20;
+__device__ double compute_shift(unsigned long long largest) {
+  constexpr int kShiftExponent = 20;
   const double x = __longlong_as_double(static_cast<long long>(largest));
-  return x > 0 ? ldexp(1., ilogb(x) - kDown) : 0;
+  return x > 0 ? ldexp(1., ilogb(x) - kShiftExponent) : 0;
 }
 __global__ void shift_diagonals(double* a, int64_t n, int64_t count,
                                 const unsigned long long* largest) {
   for (int64_t at = first_thread(); at < count * n; at += all_threads())
-    a[at / n * n * n + at % n * (n + 1)] += shift_of(largest[at / n]);
+    a[at / n * n * n + at % n * (n + 1)] += compute_shift(largest[at / n]);
 }
 __global__ void shift_back(double* w, int64_t n, int64_t count, const unsigned long long* largest) {
   for (int64_t at = first_thread(); at < count * n; at += all_threads())
-    w[at] -= shift_of(largest[at / n]);
+    w[at] -= compute_shift(largest[at / n]);
 }
 
 // Computes in W: in f64 by divide and conquer, or in any dtype by rotations.
 template <class W, class T>
 void decompose(const Call& call, DType d, bool rotations, T* w, T* v, bool* failed) {
-  const Stack s(call.in[0].meta);
+  const MatrixBatch s(call.in[0].meta);
   const int64_t n = s.n;
   const Part part = call.attributes<EighAttrs>().upper ? Part::upper : Part::lower;
   const Scratch memory(call, static_cast<size_t>(s.count * s.size()) * sizeof(W));
@@ -53,19 +53,19 @@ void decompose(const Call& call, DType d, bool rotations, T* w, T* v, bool* fail
   if (rotations)
     solver_eigen_each(call, d, v != nullptr, n, a, values.data(), s.count, info.as<int>());
   else if constexpr (std::is_same_v<W, double>)
-    symmetric_eigen(call, v != nullptr, n, a, values.as<double>(), s.count, info.as<int>());
-  launch(call.stream, s.count, add_failed<int>, info.as<const int>(), s.count, failed);
+    decompose_symmetric(call, v != nullptr, n, a, values.as<double>(), s.count, info.as<int>());
+  launch(call.stream, s.count, mark_failed<int>, info.as<const int>(), s.count, failed);
   launch(call.stream, s.count * n, write_values<T, W>, values.as<const W>(), n, s.count, failed, w);
   if (!v) return;
   const Scratch signs(call, static_cast<size_t>(s.count * n) * sizeof(W));
   const Vectors<W> vectors{a, n, n, s.size(), n, 1};
-  find_signs_of(call, vectors, 0, s.count, signs.as<W>());
+  launch_find_signs(call, vectors, 0, s.count, signs.as<W>());
   write_vectors(call, vectors, Signs<W>{nullptr, signs.as<W>(), 0, 0}, true, s.count, failed, v);
 }
 
 template <class T>
-void eigenvalues(const Call& call, DType d, T* w, T* v, bool* failed) {
-  const Stack s(call.in[0].meta);
+void decompose_eigen(const Call& call, DType d, T* w, T* v, bool* failed) {
+  const MatrixBatch s(call.in[0].meta);
   if (s.count > 1 && s.n <= kRotations)
     decompose<T>(call, d, true, w, v, failed);
   else
@@ -76,30 +76,30 @@ struct Backend {
   template <DType D>
   static void eigh(const Call& call) {
     using T = CppTypeOf<D>;
-    eigenvalues(call, D, call.out[0].as<T>(), call.out[1].as<T>(), call.out[2].as<bool>());
+    decompose_eigen(call, D, call.out[0].as<T>(), call.out[1].as<T>(), call.out[2].as<bool>());
   }
   template <DType D>
   static void eigvalsh(const Call& call) {
     using T = CppTypeOf<D>;
-    eigenvalues<T>(call, D, call.out[0].as<T>(), nullptr, call.out[1].as<bool>());
+    decompose_eigen<T>(call, D, call.out[0].as<T>(), nullptr, call.out[1].as<bool>());
   }
   template <DType D>
   static void svd(const Call& call) {
     using T = CppTypeOf<D>;
-    singular_vectors(call, call.attributes<SvdAttrs>().full_matrices, call.out[0].as<T>(),
-                     call.out[1].as<T>(), call.out[2].as<T>(), call.out[3].as<bool>());
+    decompose_svd(call, call.attributes<SvdAttrs>().full_matrices, call.out[0].as<T>(),
+                  call.out[1].as<T>(), call.out[2].as<T>(), call.out[3].as<bool>());
   }
   template <DType D>
   static void svdvals(const Call& call) {
     using T = CppTypeOf<D>;
-    singular_vectors<T>(call, false, nullptr, call.out[0].as<T>(), nullptr, call.out[1].as<bool>());
+    decompose_svd<T>(call, false, nullptr, call.out[0].as<T>(), nullptr, call.out[1].as<bool>());
   }
 };
 
 }  // namespace
 
-void symmetric_eigen(const Call& call, bool vectors, int64_t n, double* a, double* w, int64_t count,
-                     int* info) {
+void decompose_symmetric(const Call& call, bool vectors, int64_t n, double* a, double* w,
+                         int64_t count, int* info) {
   const Scratch memory(call, static_cast<size_t>(count) * sizeof(unsigned long long));
   auto* const largest = memory.as<unsigned long long>();
   LOCUS_CUDA(cudaMemsetAsync(largest, 0, static_cast<size_t>(count) * sizeof(*largest),

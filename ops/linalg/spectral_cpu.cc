@@ -17,23 +17,23 @@ template <class T>
 using VectorMap = Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, 1>>;
 
 // 1 or -1: what makes the vector's sign positive.
-double sign_of(const auto& vector) {
-  const double least = vector.cwiseAbs().maxCoeff() * kAsLarge;
+double find_sign(const auto& vector) {
+  const double threshold = vector.cwiseAbs().maxCoeff() * kLargeFraction;
   for (Eigen::Index i = 0; i < vector.size(); ++i)
-    if (std::abs(vector[i]) >= least) return vector[i] < 0 ? -1 : 1;
+    if (std::abs(vector[i]) >= threshold) return vector[i] < 0 ? -1 : 1;
   return 1;
 }
 
 template <class T>
-bool finite(const T* x, int64_t n) {
+bool is_finite(const T* x, int64_t n) {
   return std::all_of(x, x + n, [](T v) { return std::isfinite(v); });
 }
 // Whether the triangle of a matrix of n x n is finite.
 template <class T>
-bool finite_triangle(const T* a, int64_t n, bool upper) {
+bool is_finite_triangle(const T* a, int64_t n, bool upper) {
   for (int64_t i = 0; i < n; ++i) {
     const T* const row = a + i * n;
-    if (!(upper ? finite(row + i, n - i) : finite(row, i + 1))) return false;
+    if (!(upper ? is_finite(row + i, n - i) : is_finite(row, i + 1))) return false;
   }
   return true;
 }
@@ -42,11 +42,11 @@ bool finite_triangle(const T* a, int64_t n, bool upper) {
 template <class T>
 bool decompose(const T* a, int64_t n, bool upper, T* w, T* v) {
   if (n == 0) return false;
-  Eigen::SelfAdjointEigenSolver<Columns> solver(n);
-  bool failed = !finite_triangle(a, n, upper);
+  Eigen::SelfAdjointEigenSolver<ColumnMatrix> solver(n);
+  bool failed = !is_finite_triangle(a, n, upper);
   if (!failed) {
     // The solver reads the lower triangle. By columns, the memory is the transposed matrix.
-    Columns matrix = ConstMap<T>(a, n, n).template cast<double>();
+    ColumnMatrix matrix = ConstMap<T>(a, n, n).template cast<double>();
     if (upper) matrix.transposeInPlace();
     solver.compute(matrix, v ? Eigen::ComputeEigenvectors : Eigen::EigenvaluesOnly);
     failed = solver.info() != Eigen::Success;
@@ -59,7 +59,7 @@ bool decompose(const T* a, int64_t n, bool upper, T* w, T* v) {
   VectorMap<T>(w, n) = solver.eigenvalues().template cast<T>();
   for (int64_t j = 0; v && j < n; ++j) {
     const auto vector = solver.eigenvectors().col(j);
-    MatrixMap<T>(v, n, n).col(j) = (vector * sign_of(vector)).template cast<T>();
+    MatrixMap<T>(v, n, n).col(j) = (vector * find_sign(vector)).template cast<T>();
   }
   return false;
 }
@@ -79,25 +79,26 @@ bool decompose(const T* a, int64_t m, int64_t n, bool full, T* u, T* s, T* vh) {
     VectorMap<T>(s, k) = (solver.singularValues() * scale).template cast<T>();
     for (int64_t j = 0; j < columns; ++j) {
       const auto vector = solver.matrixU().col(j);
-      const double sign = sign_of(vector);
+      const double sign = find_sign(vector);
       left.col(j) = (vector * sign).template cast<T>();
       if (j < k) right.row(j) = (solver.matrixV().col(j).transpose() * sign).template cast<T>();
     }
     for (int64_t j = k; j < rows; ++j) {
       const auto vector = solver.matrixV().col(j);
-      right.row(j) = (vector.transpose() * sign_of(vector)).template cast<T>();
+      right.row(j) = (vector.transpose() * find_sign(vector)).template cast<T>();
     }
   };
   const unsigned thin = Eigen::ComputeThinU | Eigen::ComputeThinV;
   const unsigned all = Eigen::ComputeFullU | Eigen::ComputeFullV;
   bool done = false;
-  if (finite(a, m * n)) {
-    Columns matrix = ConstMap<T>(a, m, n).template cast<double>();
-    const double most = matrix.cwiseAbs().maxCoeff();
-    if (most > 0) scale = std::scalbn(1., std::ilogb(most));
+  if (is_finite(a, m * n)) {
+    ColumnMatrix matrix = ConstMap<T>(a, m, n).template cast<double>();
+    const double largest = matrix.cwiseAbs().maxCoeff();
+    if (largest > 0) scale = std::scalbn(1., std::ilogb(largest));
     matrix /= scale;
     Eigen::VectorXd values(k);
-    done = u ? with_factors(matrix, full ? all : thin, take) : values_of(matrix, values.data());
+    done = u ? with_factors(matrix, full ? all : thin, take)
+             : compute_singular_values(matrix, values.data());
     if (done && !u) VectorMap<T>(s, k) = (values * scale).template cast<T>();
   }
   if (done) return false;
@@ -111,20 +112,20 @@ struct Backend {
   template <DType D>
   static void eigh(const Call& call) {
     using T = CppTypeOf<D>;
-    eigenvalues<T>(call, call.out[1].as<T>(), call.out[2].as<bool>());
+    compute_eigenvalues<T>(call, call.out[1].as<T>(), call.out[2].as<bool>());
   }
   template <DType D>
   static void eigvalsh(const Call& call) {
-    eigenvalues<CppTypeOf<D>>(call, nullptr, call.out[1].as<bool>());
+    compute_eigenvalues<CppTypeOf<D>>(call, nullptr, call.out[1].as<bool>());
   }
 
   template <DType D>
   static void svd(const Call& call) {
     using T = CppTypeOf<D>;
-    const Stack a(call.in[0].meta), u(call.out[0].meta), vh(call.out[2].meta);
+    const MatrixBatch a(call.in[0].meta), u(call.out[0].meta), vh(call.out[2].meta);
     const bool full = call.attributes<SvdAttrs>().full_matrices;
     const int64_t k = std::min(a.m, a.n);
-    each_matrix(a.count, a.m, a.n, [&](int64_t i) {
+    for_each_matrix(a.count, a.m, a.n, [&](int64_t i) {
       call.out[3].as<bool>()[i] =
           decompose(call.in[0].as<const T>() + i * a.size(), a.m, a.n, full,
                     call.out[0].as<T>() + i * u.size(), call.out[1].as<T>() + i * k,
@@ -134,9 +135,9 @@ struct Backend {
   template <DType D>
   static void svdvals(const Call& call) {
     using T = CppTypeOf<D>;
-    const Stack a(call.in[0].meta);
+    const MatrixBatch a(call.in[0].meta);
     const int64_t k = std::min(a.m, a.n);
-    each_matrix(a.count, a.m, a.n, [&](int64_t i) {
+    for_each_matrix(a.count, a.m, a.n, [&](int64_t i) {
       call.out[1].as<bool>()[i] =
           decompose<T>(call.in[0].as<const T>() + i * a.size(), a.m, a.n, false, nullptr,
                        call.out[0].as<T>() + i * k, nullptr);
@@ -145,10 +146,10 @@ struct Backend {
 
  private:
   template <class T>
-  static void eigenvalues(const Call& call, T* v, bool* failed) {
-    const Stack s(call.in[0].meta);
+  static void compute_eigenvalues(const Call& call, T* v, bool* failed) {
+    const MatrixBatch s(call.in[0].meta);
     const bool upper = call.attributes<EighAttrs>().upper;
-    each_matrix(s.count, s.n, s.n, [&](int64_t k) {
+    for_each_matrix(s.count, s.n, s.n, [&](int64_t k) {
       failed[k] = decompose(call.in[0].as<const T>() + k * s.size(), s.n, upper,
                             call.out[0].as<T>() + k * s.n, v ? v + k * s.size() : nullptr);
     });

@@ -15,7 +15,7 @@ struct SvdAttrs {
 
 // A vector's sign is that of its first component whose absolute value is at least this part of the
 // largest. Components that differ by rounding alone are equal on every context then.
-inline constexpr double kAsLarge = 1 - 0x1p-8;
+inline constexpr double kLargeFraction = 1 - 0x1p-8;
 
 template <class Backend>
 constexpr KernelList spectral_kernels() {

@@ -30,81 +30,82 @@ __global__ void reverse_rows(const double* from, int64_t n, int64_t count, doubl
 }
 
 template <class T>
-class Decomposition {
+class SvdDecomposition {
  public:
-  Decomposition(const Call& call, bool full_matrices, T* u, T* s, T* vh, bool* failed)
+  SvdDecomposition(const Call& call, bool full_matrices, T* u, T* s, T* vh, bool* failed)
       : call_(call),
         a_(call.in[0].meta),
         wide_(a_.m < a_.n),
         full_(full_matrices),
-        long_(std::max(a_.m, a_.n)),
-        short_(std::min(a_.m, a_.n)),
+        max_length_(std::max(a_.m, a_.n)),
+        min_length_(std::min(a_.m, a_.n)),
         u_(u),
         s_(s),
         vh_(vh),
         failed_(failed) {}
 
   void run() {
-    if (short_ == 0) return write_empty();
-    if (a_.count > 1 && long_ <= kRotations)
-      by_rotations();
+    if (min_length_ == 0) return write_empty();
+    if (a_.count > 1 && max_length_ <= kRotations)
+      run_rotations();
     else if constexpr (std::is_same_v<T, float>)
-      by_eigenvalues();
+      run_eigenvalues();
     else
-      by_iterations();
+      run_iterations();
   }
 
  private:
   // Work memory: `each` numbers for every matrix.
   template <class W>
-  Scratch numbers(int64_t each) const {
+  Scratch allocate(int64_t each) const {
     return Scratch(call_, static_cast<size_t>(a_.count * each) * sizeof(W));
   }
-  Scratch flags() const { return numbers<int>(1); }
-  int64_t columns() const { return full_ ? a_.m : short_; }  // of u
-  int64_t rows() const { return full_ ? a_.n : short_; }     // of vh
+  Scratch allocate_info() const { return allocate<int>(1); }
+  int64_t columns_of_u() const { return full_ ? a_.m : min_length_; }
+  int64_t rows_of_vh() const { return full_ ? a_.n : min_length_; }
 
   void write_empty() {
     if (a_.count > 0)
       LOCUS_CUDA(cudaMemsetAsync(failed_, 0, static_cast<size_t>(a_.count), native(call_.stream)));
     if (!u_) return;
-    const int64_t u = a_.count * columns() * columns(), vh = a_.count * rows() * rows();
-    if (u > 0) launch(call_.stream, u, fill_identity<T>, u_, columns(), a_.count);
-    if (vh > 0) launch(call_.stream, vh, fill_identity<T>, vh_, rows(), a_.count);
+    const int64_t u = a_.count * columns_of_u() * columns_of_u(),
+                  vh = a_.count * rows_of_vh() * rows_of_vh();
+    if (u > 0) launch(call_.stream, u, fill_identity<T>, u_, columns_of_u(), a_.count);
+    if (vh > 0) launch(call_.stream, vh, fill_identity<T>, vh_, rows_of_vh(), a_.count);
   }
 
   // The solver gets the transposed matrices: its left vectors are the rows of vh.
-  void by_rotations() {
+  void run_rotations() {
     const int64_t m = a_.m, n = a_.n;
-    const Scratch memory = numbers<T>(m * n), info = flags();
-    const Scratch left = numbers<T>(n * n), right = numbers<T>(m * m);
+    const Scratch memory = allocate<T>(m * n), info = allocate_info();
+    const Scratch left = allocate<T>(n * n), right = allocate<T>(m * m);
     copy_finite_matrices<T>(call_, a_, Part::all, memory.as<T>(), failed_);
     solver_svd_each(call_, dtype(), u_ != nullptr, n, m, memory.data(), s_, left.data(),
                     right.data(), a_.count, info.as<int>());
-    finish(Vectors<T>{right.as<T>(), columns(), m, m * m, m, 1},
-           Vectors<T>{left.as<T>(), rows(), n, n * n, n, 1}, info);
+    finish(Vectors<T>{right.as<T>(), columns_of_u(), m, m * m, m, 1},
+           Vectors<T>{left.as<T>(), rows_of_vh(), n, n * n, n, 1}, info);
   }
 
   // For a tall a: v are the eigenvectors of a' a, and a v = u r. Squares of f32 are exact in f64,
   // so r is diagonal, and its diagonal the roots of the eigenvalues, up to 1e-8 times the largest.
   // Without f64's digits the small singular values would be lost. u is orthonormal for any v.
-  void by_eigenvalues() {
-    const int64_t m = long_, n = short_;
-    const Scratch memory = numbers<double>(m * n), squares = numbers<double>(n * n);
-    const Scratch values = numbers<double>(n), info = flags();
+  void run_eigenvalues() {
+    const int64_t m = max_length_, n = min_length_;
+    const Scratch memory = allocate<double>(m * n), squares = allocate<double>(n * n);
+    const Scratch values = allocate<double>(n), info = allocate_info();
     const double* const a = memory.as<const double>();
     copy_finite_matrices<T>(call_, a_, wide_ ? Part::transposed : Part::all, memory.as<double>(),
                             failed_);
     blas_product(call_, f64, n, n, m, Matrix{a, n, true, m * n}, Matrix{a, n, false, m * n},
                  squares.data(), a_.count, {.out = f64});
-    symmetric_eigen(call_, u_ != nullptr, n, squares.as<double>(), values.as<double>(), a_.count,
-                    info.as<int>());
+    decompose_symmetric(call_, u_ != nullptr, n, squares.as<double>(), values.as<double>(),
+                        a_.count, info.as<int>());
     launch(call_.stream, a_.count * n, take_roots<T>, values.as<const double>(), n, a_.count, s_);
     if (!u_) return finish_values(info);
 
-    const QrSizes sizes(Stack(a_.count, m, n), full_, true);
-    const Scratch right = numbers<double>(n * n), product = numbers<double>(m * n);
-    const Scratch left = numbers<double>(m * sizes.columns), r = numbers<double>(sizes.rows * n);
+    const QrSizes sizes(MatrixBatch(a_.count, m, n), full_, true);
+    const Scratch right = allocate<double>(n * n), product = allocate<double>(m * n);
+    const Scratch left = allocate<double>(m * sizes.columns), r = allocate<double>(sizes.rows * n);
     launch(call_.stream, a_.count * n * n, reverse_rows, squares.as<const double>(), n, a_.count,
            right.as<double>());
     blas_product(call_, f64, m, n, n, Matrix{a, n, false, m * n},
@@ -116,36 +117,36 @@ class Decomposition {
   }
 
   // The solver needs tall matrices. Those of wide ones are the transposed matrices.
-  void by_iterations() {
-    const int64_t m = long_, n = short_;
+  void run_iterations() {
+    const int64_t m = max_length_, n = min_length_;
     const char vectors = !u_ ? 'N' : full_ ? 'A' : 'S';
-    const int64_t lefts = full_ ? m : n, left_size = u_ ? m * lefts : 0,
+    const int64_t left_count = full_ ? m : n, left_size = u_ ? m * left_count : 0,
                   right_size = u_ ? n * n : 0;
-    const Scratch memory = numbers<T>(m * n), info = flags();
-    const Scratch left = numbers<T>(left_size), right = numbers<T>(right_size);
+    const Scratch memory = allocate<T>(m * n), info = allocate_info();
+    const Scratch left = allocate<T>(left_size), right = allocate<T>(right_size);
     copy_finite_matrices<T>(call_, a_, wide_ ? Part::all : Part::transposed, memory.as<T>(),
                             failed_);
     for (int64_t k = 0; k < a_.count; ++k)
       solver_svd(call_, vectors, m, n, memory.as<T>() + k * m * n, s_ + k * n,
                  left.as<T>() + k * left_size, right.as<T>() + k * right_size, info.as<int>() + k);
-    finish_tall(Vectors<T>{left.as<T>(), lefts, m, left_size, m, 1},
+    finish_tall(Vectors<T>{left.as<T>(), left_count, m, left_size, m, 1},
                 Vectors<T>{right.as<T>(), n, n, right_size, 1, n}, info);
   }
 
   void finish_values(const Scratch& info) {
-    launch(call_.stream, a_.count, add_failed<int>, info.as<const int>(), a_.count, failed_);
-    launch(call_.stream, a_.count * short_, fill_failed<T>, s_, short_, a_.count, failed_);
+    launch(call_.stream, a_.count, mark_failed<int>, info.as<const int>(), a_.count, failed_);
+    launch(call_.stream, a_.count * min_length_, fill_nan<T>, s_, min_length_, a_.count, failed_);
   }
   template <class W>
   void finish(const Vectors<W>& u, const Vectors<W>& v, const Scratch& info) {
     finish_values(info);
     if (!u_) return;
-    const Scratch of_u = numbers<W>(u.vectors), of_v = numbers<W>(v.vectors);
-    find_signs_of(call_, u, 0, a_.count, of_u.as<W>());
-    find_signs_of(call_, v, short_, a_.count, of_v.as<W>());
-    write_vectors(call_, u, Signs<W>{nullptr, of_u.as<W>(), 0, 0}, true, a_.count, failed_, u_);
-    write_vectors(call_, v, Signs<W>{of_u.as<W>(), of_v.as<W>(), u.vectors, short_}, false,
-                  a_.count, failed_, vh_);
+    const Scratch signs_u = allocate<W>(u.vectors), signs_v = allocate<W>(v.vectors);
+    launch_find_signs(call_, u, 0, a_.count, signs_u.as<W>());
+    launch_find_signs(call_, v, min_length_, a_.count, signs_v.as<W>());
+    write_vectors(call_, u, Signs<W>{nullptr, signs_u.as<W>(), 0, 0}, true, a_.count, failed_, u_);
+    write_vectors(call_, v, Signs<W>{signs_u.as<W>(), signs_v.as<W>(), u.vectors, min_length_},
+                  false, a_.count, failed_, vh_);
   }
   // The vectors of a, or of the transpose of a wide a.
   template <class W>
@@ -159,9 +160,9 @@ class Decomposition {
   static constexpr DType dtype() { return sizeof(T) == sizeof(double) ? f64 : f32; }
 
   const Call& call_;
-  const Stack a_;
+  const MatrixBatch a_;
   const bool wide_, full_;
-  const int64_t long_, short_;
+  const int64_t max_length_, min_length_;
   T *const u_, *const s_, *const vh_;
   bool* const failed_;
 };
@@ -169,11 +170,11 @@ class Decomposition {
 }  // namespace
 
 template <class T>
-void singular_vectors(const Call& call, bool full_matrices, T* u, T* s, T* vh, bool* failed) {
-  if (Stack(call.in[0].meta).count > 0)
-    Decomposition<T>(call, full_matrices, u, s, vh, failed).run();
+void decompose_svd(const Call& call, bool full_matrices, T* u, T* s, T* vh, bool* failed) {
+  if (MatrixBatch(call.in[0].meta).count > 0)
+    SvdDecomposition<T>(call, full_matrices, u, s, vh, failed).run();
 }
-template void singular_vectors(const Call&, bool, float*, float*, float*, bool*);
-template void singular_vectors(const Call&, bool, double*, double*, double*, bool*);
+template void decompose_svd(const Call&, bool, float*, float*, float*, bool*);
+template void decompose_svd(const Call&, bool, double*, double*, double*, bool*);
 
 }  // namespace locus::cuda

@@ -12,13 +12,13 @@
 
 namespace locus::LOCUS_ISA_NAMESPACE {
 
-using Columns = Eigen::MatrixXd;  // f32 is computed in f64, too
+using ColumnMatrix = Eigen::MatrixXd;  // f32 is computed in f64, too
 
 // The vector z that makes sing the exact singular values of a matrix of first column z and diagonal
 // diag (Gu and Eisenstat, equation 3.6). perm lists the columns that are not deflated. A singular
 // value is shifts + mus.
-inline void exact_column(const auto& col0, const auto& diag, const auto& perm, const auto& sing,
-                         const auto& shifts, const auto& mus, auto& z) {
+inline void compute_exact_column(const auto& col0, const auto& diag, const auto& perm,
+                                 const auto& sing, const auto& shifts, const auto& mus, auto& z) {
   z.setZero();
   const Eigen::Index n = perm.size();
   if (n == 0) return;
@@ -48,7 +48,7 @@ inline void BDCSVD<MatrixXd>::perturbCol0(const ArrayRef& col0, const ArrayRef& 
                                           const IndicesRef& perm, const VectorType& singVals,
                                           const ArrayRef& shifts, const ArrayRef& mus,
                                           ArrayRef zhat) {
-  locus::LOCUS_ISA_NAMESPACE::exact_column(col0, diag, perm, singVals, shifts, mus, zhat);
+  locus::LOCUS_ISA_NAMESPACE::compute_exact_column(col0, diag, perm, singVals, shifts, mus, zhat);
 }
 
 }  // namespace Eigen
@@ -58,19 +58,19 @@ namespace locus::LOCUS_ISA_NAMESPACE {
 
 // The singular values s, descending, of a finite matrix: those of its bidiagonal form b are the
 // eigenvalues, not negative, of the tridiagonal matrix that [0 b; b' 0] is after a permutation.
-inline bool values_of(Columns a, double* s) {
+inline bool compute_singular_values(ColumnMatrix a, double* s) {
   if (a.rows() < a.cols()) a.transposeInPlace();
   const Eigen::Index k = a.cols();
-  auto form = Eigen::internal::UpperBidiagonalization<Columns>(a).bidiagonal();
+  auto bidiagonal = Eigen::internal::UpperBidiagonalization<ColumnMatrix>(a).bidiagonal();
   using Vector = Eigen::VectorXd;
-  Vector beside(2 * k - 1);
-  for (Eigen::Index i = 0; i < k; ++i) beside[2 * i] = form.diagonal()[i];
-  for (Eigen::Index i = 1; i < k; ++i) beside[2 * i - 1] = form.diagonal<1>()[i - 1];
-  Eigen::SelfAdjointEigenSolver<Columns> solver;
+  Vector off_diagonal(2 * k - 1);
+  for (Eigen::Index i = 0; i < k; ++i) off_diagonal[2 * i] = bidiagonal.diagonal()[i];
+  for (Eigen::Index i = 1; i < k; ++i) off_diagonal[2 * i - 1] = bidiagonal.diagonal<1>()[i - 1];
+  Eigen::SelfAdjointEigenSolver<ColumnMatrix> solver;
   // The solver's iteration ends if no eigenvalue exceeds 1.
   const double bound =
-      std::max(2 * beside.cwiseAbs().maxCoeff(), std::numeric_limits<double>::min());
-  solver.computeFromTridiagonal(Vector::Zero(2 * k), beside / bound, Eigen::EigenvaluesOnly);
+      std::max(2 * off_diagonal.cwiseAbs().maxCoeff(), std::numeric_limits<double>::min());
+  solver.computeFromTridiagonal(Vector::Zero(2 * k), off_diagonal / bound, Eigen::EigenvaluesOnly);
   if (solver.info() != Eigen::Success || !solver.eigenvalues().allFinite()) return false;
   for (Eigen::Index i = 0; i < k; ++i)
     s[i] = std::max(0., solver.eigenvalues()[2 * k - 1 - i]) * bound;
@@ -78,35 +78,36 @@ inline bool values_of(Columns a, double* s) {
 }
 
 // Whether the columns of x are orthonormal up to rounding.
-inline bool orthonormal(const Columns& x) {
+inline bool is_orthonormal(const ColumnMatrix& x) {
   const auto n = static_cast<double>(x.rows());
-  const Columns product = x.transpose() * x;
-  const double most = (product - Columns::Identity(x.cols(), x.cols())).cwiseAbs().maxCoeff();
-  return most <= 2 * n * std::numeric_limits<double>::epsilon();  // false for NaN
+  const ColumnMatrix product = x.transpose() * x;
+  const double deviation =
+      (product - ColumnMatrix::Identity(x.cols(), x.cols())).cwiseAbs().maxCoeff();
+  return deviation <= 2 * n * std::numeric_limits<double>::epsilon();  // false for NaN
 }
 
 // Divide and conquer gives wrong vectors for some matrices of low rank.
-inline bool decomposes(const Eigen::BDCSVD<Columns>& f, const Columns& a) {
+inline bool is_accurate(const Eigen::BDCSVD<ColumnMatrix>& f, const ColumnMatrix& a) {
   const auto& s = f.singularValues();
   if (f.info() != Eigen::Success || !s.allFinite()) return false;
-  if (!orthonormal(f.matrixU()) || !orthonormal(f.matrixV())) return false;
-  const Columns left = f.matrixU().leftCols(s.size()) * s.asDiagonal();
-  const Columns rest = a - left * f.matrixV().leftCols(s.size()).transpose();
+  if (!is_orthonormal(f.matrixU()) || !is_orthonormal(f.matrixV())) return false;
+  const ColumnMatrix left = f.matrixU().leftCols(s.size()) * s.asDiagonal();
+  const ColumnMatrix residual = a - left * f.matrixV().leftCols(s.size()).transpose();
   const auto n = static_cast<double>(std::max(a.rows(), a.cols()));
-  return rest.cwiseAbs().maxCoeff() <= n * std::numeric_limits<double>::epsilon() * s[0];
+  return residual.cwiseAbs().maxCoeff() <= n * std::numeric_limits<double>::epsilon() * s[0];
 }
 
 // Calls take(solver) with the factors of a finite matrix, and returns true; or returns false.
-bool with_factors(const Columns& a, unsigned options, const auto& take) {
+bool with_factors(const ColumnMatrix& a, unsigned options, const auto& take) {
   constexpr Eigen::Index kJacobi = 16;
   if (std::min(a.rows(), a.cols()) >= kJacobi) {
-    const Eigen::BDCSVD<Columns> solver(a, options);
-    if (decomposes(solver, a)) {
+    const Eigen::BDCSVD<ColumnMatrix> solver(a, options);
+    if (is_accurate(solver, a)) {
       take(solver);
       return true;
     }
   }
-  const Eigen::JacobiSVD<Columns> solver(a, options);
+  const Eigen::JacobiSVD<ColumnMatrix> solver(a, options);
   if (solver.info() != Eigen::Success || !solver.singularValues().allFinite()) return false;
   take(solver);
   return true;

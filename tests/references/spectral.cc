@@ -39,7 +39,7 @@ Real sign_of(const Vector& x) {
   Real most = 0;
   for (Real v : x) most = std::max(most, std::fabs(v));
   for (Real v : x)
-    if (std::fabs(v) >= most * static_cast<Real>(kAsLarge)) return v < 0 ? -1 : 1;
+    if (std::fabs(v) >= most * static_cast<Real>(kLargeFraction)) return v < 0 ? -1 : 1;
   return 1;
 }
 
