@@ -58,7 +58,7 @@ Tensor solve_triangular(const Tensor& a, const Tensor& b, const TriangularOption
 Tensor inv(const Tensor& given, const SolveOptions& o, Caller from) try {
   const UserLine user_line(from);
   const Tensor a = prepare_square_matrices("inv", given);
-  const Tensor one = eye(a.shape()[a.ndim() - 1], 0, 0, {a.context(), a.dtype()});
+  const Tensor one = eye(a.shape()[-1], 0, 0, {a.context(), a.dtype()});
   const Tensors x = solve_op(a, broadcast_to(one, a.shape()));
   if (o.check) expect_success("inv", given, x[1], kSingular, from);
   return x[0];
@@ -70,7 +70,7 @@ Lu lu(const Tensor& given, Caller from) try {
   const UserLine user_line(from);
   const Tensor a = prepare_matrices("lu", given);
   const Tensors f = factor_op("lu_factor", a);
-  const int64_t m = a.shape()[a.ndim() - 2], n = a.shape()[a.ndim() - 1], k = std::min(m, n);
+  const int64_t m = a.shape()[-2], n = a.shape()[-1], k = std::min(m, n);
   const TensorOptions like{a.context(), a.dtype()};
   // Row order[i] of a is row i of l u: column i of p has its one there.
   const Tensor p = (expand_dims(f[1], -2) == expand_dims(arange(m, {a.context(), i64}), -1));

@@ -116,7 +116,7 @@ Samples pinv_samples(Context c, DType d) {
   Samples all;
   for (const double rcond : {1e-5, .25})  // the second drops singular values of 1 beside 9
     for (const Shape& shape : {Shape{3, 3}, Shape{2, 4, 3}, Shape{2, 3}}) {
-      const int64_t m = shape[shape.rank() - 2], n = shape[shape.rank() - 1];
+      const int64_t m = shape[-2], n = shape[-1];
       const TensorOptions like{c, d};
       const Tensor steps = expand_dims(arange(m, like), -1) + 1;
       // The gradient counts values that are dropped as 0.

@@ -117,7 +117,7 @@ Tensors triangular_gradient(const Saved& saved, std::span<const Tensor> dout) {
 Tensors lu_gradient(const Saved& saved, std::span<const Tensor> dout) {
   if (!dout[0].defined()) return {Tensor()};
   const Tensor &packed = saved.out(0), &order = saved.out(1);
-  const int64_t m = packed.shape()[packed.ndim() - 2], n = packed.shape()[packed.ndim() - 1];
+  const int64_t m = packed.shape()[-2], n = packed.shape()[-1];
   const int64_t k = std::min(m, n);
   const Slice first(0, k), below(k, m), right(k, n);
   const auto part = [](const Tensor& x, const Slice& rows, const Slice& columns) {
@@ -171,7 +171,7 @@ void slogdet_function(std::span<const Ref> in, const NoAttrs&, std::span<Tensor>
 }
 // dy times the transposed inverse of a.
 Tensor multiply_by_transposed_inverse(const Tensor& a, const Tensor& dy) {
-  const Tensor one = eye(a.shape()[a.ndim() - 1], 0, 0, {a.context(), a.dtype()});
+  const Tensor one = eye(a.shape()[-1], 0, 0, {a.context(), a.dtype()});
   return solve_op(a, broadcast_to(one, a.shape()), true)[0] * expand_dims(expand_dims(dy, -1), -1);
 }
 Tensors det_gradient(const Saved& saved, std::span<const Tensor> dout) {
@@ -186,7 +186,7 @@ Tensors slogdet_gradient(const Saved& saved, std::span<const Tensor> dout) {
 // Samples
 
 Tensor sample_matrices(Context c, DType d, const Shape& shape, int variant = 0) {
-  const int64_t n = shape[shape.rank() - 1];
+  const int64_t n = shape[-1];
   return sample_values(c, d, shape, -1, 1, variant) + eye(n, 0, 0, {c, d}) * (n + 1);
 }
 
@@ -228,7 +228,7 @@ Samples triangular_samples(Context c, DType d) {
 Samples lu_samples(Context c, DType d) {
   Samples all;
   for (const Shape& shape : {Shape{3, 3}, Shape{2, 4, 3}, Shape{3, 5}}) {
-    const int64_t m = shape[shape.rank() - 2], n = shape[shape.rank() - 1];
+    const int64_t m = shape[-2], n = shape[-1];
     const Tensor one = eye(m, n, 0, {c, d});  // pivots that no difference exchanges
     Sample s(Tensors{sample_values(c, d, shape, -1, 1) + flip(one, 0) * 5});
     s.finite = {0};

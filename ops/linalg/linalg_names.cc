@@ -10,7 +10,7 @@ EighOptions eigh_options(const ops::Arguments& a) {
   const Uplo read = a["UPLO"];
   return {.upper = read == Uplo::U, .check = a["check"]};
 }
-MatrixOrd order_in(const ops::Argument& a, const MatrixOrd& fallback) {
+MatrixOrd read_order(const ops::Argument& a, const MatrixOrd& fallback) {
   if (a.none()) return fallback;
   if (const auto* text = a.value().get<std::string>()) return MatrixOrd(std::string_view(*text));
   return MatrixOrd(static_cast<double>(a));
@@ -101,11 +101,11 @@ void register_linalg_names() {
   ops::define("matrix_norm(x, ord: float|text = fro, keepdims: bool = false)",
               [](const ops::Arguments& a) {
                 return matrix_norm(a.tensor(0),
-                                   {.ord = order_in(a["ord"], "fro"), .keepdims = a["keepdims"]});
+                                   {.ord = read_order(a["ord"], "fro"), .keepdims = a["keepdims"]});
               })
       .made_of({"norm", "svdvals", "sum", "abs", "max", "min", "slice"});
   ops::define("cond(a, p: float|text = none)",
-              [](const ops::Arguments& a) { return cond(a.tensor(0), order_in(a["p"], 2)); })
+              [](const ops::Arguments& a) { return cond(a.tensor(0), read_order(a["p"], 2)); })
       .made_of({"svdvals", "solve", "norm", "sum", "abs", "max", "min", "slice", "divide", "equal",
                 "fill", "logical_and", "multiply", "where"});
 }

@@ -31,7 +31,7 @@ Tensor prepare_matrices(const char* who, const Tensor& x) {
 
 Tensor prepare_square_matrices(const char* who, const Tensor& x) {
   const Tensor y = prepare_matrices(who, x);
-  if (x.shape()[x.ndim() - 1] != x.shape()[x.ndim() - 2])
+  if (x.shape()[-1] != x.shape()[-2])
     throw ShapeError(who, ": a ", describe(x), ": expected square matrices");
   return y;
 }
@@ -92,7 +92,7 @@ LinearSystem::LinearSystem(const char* who, const Tensor& a_given, const Tensor&
   b_is_vector = b.ndim() == 1;
   if (b.ndim() == 0) throw ShapeError(operands(), "expected b of at least 1 axis");
   if (b_is_vector) b = expand_dims(b, 1);
-  const int64_t n = a.shape()[a.ndim() - 2], rows = b.shape()[b.ndim() - 2];
+  const int64_t n = a.shape()[-2], rows = b.shape()[-2];
   if (rows != n)
     throw ShapeError(operands(), "expected b with ", n, " rows, a's length, got ", rows);
   const DType d = promote(a.dtype(), b.dtype());

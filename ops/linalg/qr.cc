@@ -71,7 +71,7 @@ Tensor tall_gradient(const Qr& f, const Tensor& dq, const Tensor& dr) {
 
 // With a = (x y), x of m x m: r = (u v) with x = q u, v = q' y.
 Tensor wide_gradient(const Qr& f, Tensor dq, const Tensor& dr) {
-  const int64_t m = f.r.shape()[f.r.ndim() - 2], n = f.r.shape()[f.r.ndim() - 1];
+  const int64_t m = f.r.shape()[-2], n = f.r.shape()[-1];
   const auto left = [&](const Tensor& x) { return slice_axis(x, -1, Slice(0, m)); };
   const auto right = [&](const Tensor& x) { return slice_axis(x, -1, Slice(m, n)); };
   const Tensor all = dr.defined() ? dr : zeros_like(f.r), dv = right(all);
@@ -82,7 +82,7 @@ Tensor wide_gradient(const Qr& f, Tensor dq, const Tensor& dr) {
 }
 
 Tensor gradient_of(const Qr& f, const Tensor& dq, const Tensor& dr) {
-  const int64_t rows = f.r.shape()[f.r.ndim() - 2], n = f.r.shape()[f.r.ndim() - 1];
+  const int64_t rows = f.r.shape()[-2], n = f.r.shape()[-1];
   return rows < n ? wide_gradient(f, dq, dr) : tall_gradient(f, dq, dr);
 }
 

@@ -41,7 +41,7 @@ Tensors svdvals_op(const Tensor& a) {
 }
 double epsilon_of(DType d) { return d == f64 ? 0x1p-52 : 0x1p-23; }
 double default_rcond(const Tensor& a) {
-  const int64_t m = a.shape()[a.ndim() - 2], n = a.shape()[a.ndim() - 1];
+  const int64_t m = a.shape()[-2], n = a.shape()[-1];
   return static_cast<double>(std::max(m, n)) * epsilon_of(a.dtype());
 }
 Tensor scale_columns(const Tensor& x, const Tensor& factors) {
@@ -114,7 +114,7 @@ Tensor compute_rounding_limit(const Tensor& values, int64_t n) {
 }
 Tensor add_term(const Tensor& sum, const Tensor& x) { return sum.defined() ? sum + x : x; }
 Tensor make_diagonal(const Tensor& x) {
-  return eye(x.shape()[x.ndim() - 1], 0, 0, {x.context(), x.dtype()}) * expand_dims(x, -1);
+  return eye(x.shape()[-1], 0, 0, {x.context(), x.dtype()}) * expand_dims(x, -1);
 }
 Tensor zeros_like_input(const Saved& saved, const Tensor& like) {
   return zeros(saved.in_shape(0), {like.context(), like.dtype()});
@@ -127,8 +127,7 @@ Tensors eigh_gradient(const Saved& saved, std::span<const Tensor> dout) {
   Tensor middle;
   if (dout[1].defined()) {
     const Tensor gaps = outer_sum(w, -w);
-    const Tensor equal =
-        abs(gaps) <= expand_dims(compute_rounding_limit(w, w.shape()[w.ndim() - 1]), -1);
+    const Tensor equal = abs(gaps) <= expand_dims(compute_rounding_limit(w, w.shape()[-1]), -1);
     middle = matmul(v, dout[1], {.transpose_a = true}) * inverse_or_0(equal, gaps);
   }
   if (dout[0].defined()) middle = add_term(middle, make_diagonal(dout[0]));
@@ -190,7 +189,7 @@ Keep svd_keeps(const SvdAttrs& attrs) {
 // Samples: matrices whose singular values, or the absolute values of eigenvalues, lie apart.
 
 Tensor sample_separated_matrices(Context c, DType d, const Shape& shape, int variant = 0) {
-  const int64_t m = shape[shape.rank() - 2], n = shape[shape.rank() - 1];
+  const int64_t m = shape[-2], n = shape[-1];
   const TensorOptions like{c, d};
   const Tensor steps = expand_dims(arange(m, like), -1) + 1;
   return sample_values(c, d, shape, -1, 1, variant) * .5 + eye(m, n, 0, like) * steps * steps;

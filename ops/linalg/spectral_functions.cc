@@ -40,7 +40,7 @@ Tensor take_last(const Tensor& s) {
 }
 
 void expect_elements(const char* who, const Tensor& a) {
-  if (a.shape()[a.ndim() - 1] == 0 || a.shape()[a.ndim() - 2] == 0)
+  if (a.shape()[-1] == 0 || a.shape()[-2] == 0)
     throw ShapeError(who, ": a ", describe(a), ": expected matrices with elements");
 }
 
@@ -90,7 +90,7 @@ Tensor eigvalsh(const Tensor& given, const EighOptions& o, Caller from) try {
 Svd svd(const Tensor& given, const SvdOptions& o, Caller from) try {
   const UserLine user_line(from);
   const Tensor a = prepare_matrices("svd", given);
-  const bool square = a.shape()[a.ndim() - 1] == a.shape()[a.ndim() - 2];
+  const bool square = a.shape()[-1] == a.shape()[-2];
   const Tensors f = svd_op(a, o.full_matrices && !square);
   if (o.check) expect_success("svd", given, f[3], kFailed, from);
   return {f[0], f[1], f[2]};
@@ -120,7 +120,7 @@ Tensor pinv(const Tensor& given, const RcondOptions& o, Caller from) try {
 Lstsq lstsq(const Tensor& a, const Tensor& b, const RcondOptions& o, Caller from) try {
   const UserLine user_line(from);
   const LinearSystem s("lstsq", a, b, false);
-  const int64_t m = s.a.shape()[s.a.ndim() - 2], n = s.a.shape()[s.a.ndim() - 1];
+  const int64_t m = s.a.shape()[-2], n = s.a.shape()[-1];
   const Tensors f = lstsq_op(s.a, s.b, choose_rcond("lstsq", "rcond", o.rcond, s.a));
   if (o.check) expect_success("lstsq", a, f[3], kFailed, from);
   const Tensor &x = f[0], &rank = f[1];
@@ -178,7 +178,7 @@ Tensor cond(const Tensor& given, const MatrixOrd& p, Caller from) try {
     return p.number() > 0 ? where(singular, kInf, quotient)
                           : where(largest == 0, kInf, smallest / where(largest == 0, 1, largest));
   }
-  const Tensor one = eye(a.shape()[a.ndim() - 1], 0, 0, {a.context(), a.dtype()});
+  const Tensor one = eye(a.shape()[-1], 0, 0, {a.context(), a.dtype()});
   const Tensors inverse = solve_op(a, broadcast_to(one, a.shape()));
   const Tensor size = compute_norms("cond", "p", a, p);
   return where(logical_and(inverse[1], size == size), kInf,
