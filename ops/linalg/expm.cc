@@ -60,7 +60,7 @@ Tensor compute_approximant(const Tensor& a) {
                                1};
   // The constant term is 1, so that the exponential of 0 is exact.
   const auto b = [&](int i) { return kTerms[i] / kTerms[0]; };
-  const Tensor one = eye(a.shape()[-1], 0, 0, {a.context(), a.dtype()});
+  const Tensor one = identity_like(a);
   const Tensor a2 = matmul(a, a), a4 = matmul(a2, a2), a6 = matmul(a4, a2);
   const auto sum_of = [&](int first) {
     const Tensor high = a6 * b(first + 12) + a4 * b(first + 10) + a2 * b(first + 8);

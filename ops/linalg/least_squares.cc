@@ -39,23 +39,11 @@ namespace {
 
 using namespace linalg;
 
-void store_result(Tensor& out, const Tensor& result) {
-  if (out.defined())
-    result.copyto(out);
-  else
-    out = result;
-}
-
-// 1 / s for singular values that count, else 0.
-Tensor inverses(const Tensor& s, const Tensor& counts) {
-  return where(counts, 1 / where(counts, s, 1), 0);
-}
-
 void pinv_function(std::span<const Ref> in, const RcondAttrs& attrs, std::span<Tensor> out) {
   const Tensors f = svd_op(*in[0].tensor_, false);
   const Tensor &u = f[0], &s = f[1], &vh = f[2];
   const Tensor v =
-      scale_columns(transpose_matrices(vh), inverses(s, exceeds_cutoff(s, attrs.rcond)));
+      scale_columns(transpose_matrices(vh), invert_where(exceeds_cutoff(s, attrs.rcond), s));
   store_result(out[0], matmul(v, u, {.transpose_b = true}));
   store_result(out[1], f[3]);
 }
@@ -91,7 +79,7 @@ void lstsq_function(std::span<const Ref> in, const RcondAttrs& attrs, std::span<
   const Tensor counts = exceeds_cutoff(s, attrs.rcond);
   const Tensor parts = matmul(u, *in[1].tensor_, {.transpose_a = true});
   store_result(out[0],
-               matmul(vh, parts * expand_dims(inverses(s, counts), -1), {.transpose_a = true}));
+               matmul(vh, parts * expand_dims(invert_where(counts, s), -1), {.transpose_a = true}));
   store_result(out[1], sum(counts, {.axis = -1}));
   store_result(out[2], s);
   store_result(out[3], f[3]);
@@ -116,13 +104,8 @@ Samples pinv_samples(Context c, DType d) {
   Samples all;
   for (const double rcond : {1e-5, .25})  // the second drops singular values of 1 beside 9
     for (const Shape& shape : {Shape{3, 3}, Shape{2, 4, 3}, Shape{2, 3}}) {
-      const int64_t m = shape[-2], n = shape[-1];
-      const TensorOptions like{c, d};
-      const Tensor steps = expand_dims(arange(m, like), -1) + 1;
       // The gradient counts values that are dropped as 0.
-      Sample s(
-          Tensors{sample_values(c, d, shape, -1, 1) * .25 + eye(m, n, 0, like) * steps * steps},
-          RcondAttrs{rcond});
+      Sample s(Tensors{sample_separated_matrices(c, d, shape, .25)}, RcondAttrs{rcond});
       s.finite = {0};
       s.differentiable = rcond < .1;
       all.push_back(s);

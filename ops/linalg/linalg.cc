@@ -4,6 +4,7 @@
 
 #include <locus/core/autograd.h>
 #include <locus/core/op.h>
+#include <locus/ops/compare.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
@@ -33,12 +34,34 @@ Tensors solve_triangular_op(const Tensor& a, const Tensor& b, const TriangularAt
   const Ref in[] = {a, b};
   return invoke_all(op, in, t);
 }
+Tensors invert_op(const Tensor& a, bool transpose) {
+  return solve_op(a, broadcast_to(identity_like(a), a.shape()), transpose);
+}
 Tensors factor_op(const char* op, const Tensor& a) {
   const Ref in[] = {a};
   return invoke_all(get_op(op), in);
 }
 Tensor transpose_matrices(const Tensor& x) { return swapaxes(x, -1, -2); }
 Tensor symmetrize(const Tensor& x) { return (x + transpose_matrices(x)) * .5; }
+Tensor identity_like(const Tensor& x) { return eye(x.shape()[-1], 0, 0, {x.context(), x.dtype()}); }
+Tensor invert_where(const Tensor& condition, const Tensor& x) {
+  return where(condition, 1 / where(condition, x, 1), 0);
+}
+void store_result(Tensor& out, const Tensor& result) {
+  if (out.defined())
+    result.copyto(out);
+  else
+    out = result;
+}
+Tensor sample_matrices(Context c, DType d, const Shape& shape, double diagonal) {
+  return sample_values(c, d, shape, -1, 1) + eye(shape[-2], shape[-1], 0, {c, d}) * diagonal;
+}
+Tensor sample_separated_matrices(Context c, DType d, const Shape& shape, double size) {
+  const int64_t m = shape[-2], n = shape[-1];
+  const TensorOptions like{c, d};
+  const Tensor steps = expand_dims(arange(m, like), -1) + 1;
+  return sample_values(c, d, shape, -1, 1) * size + eye(m, n, 0, like) * steps * steps;
+}
 
 }  // namespace linalg
 
@@ -136,7 +159,7 @@ Tensors lu_gradient(const Saved& saved, std::span<const Tensor> dout) {
     beside = solve_triangular_op(square, du2, lower)[0];
     dl = dl - tril(matmul(beside, u2, {.transpose_b = true}), -1);
   }
-  const Tensor l = tril(square, -1) + eye(k, 0, 0, {square.context(), square.dtype()});
+  const Tensor l = tril(square, -1) + identity_like(square);
   const Tensor middle =
       tril(matmul(l, dl, {.transpose_a = true}), -1) + triu(matmul(du, u, {.transpose_b = true}));
   const Tensor left = solve_triangular_op(square, middle, lower)[0];
@@ -154,12 +177,6 @@ std::pair<Tensor, Tensor> find_pivots(const Tensor& a) {
   const Tensors f = factor_op("lu_factor", a);
   return {diagonal(f[0], 0, -2, -1), f[2]};
 }
-void store_result(Tensor& out, const Tensor& result) {
-  if (out.defined())
-    result.copyto(out);
-  else
-    out = result;
-}
 void det_function(std::span<const Ref> in, const NoAttrs&, std::span<Tensor> out) {
   const auto [u, sign] = find_pivots(*in[0].tensor_);
   store_result(out[0], prod(u, {.axis = -1}) * sign);
@@ -171,8 +188,7 @@ void slogdet_function(std::span<const Ref> in, const NoAttrs&, std::span<Tensor>
 }
 // dy times the transposed inverse of a.
 Tensor multiply_by_transposed_inverse(const Tensor& a, const Tensor& dy) {
-  const Tensor one = eye(a.shape()[-1], 0, 0, {a.context(), a.dtype()});
-  return solve_op(a, broadcast_to(one, a.shape()), true)[0] * expand_dims(expand_dims(dy, -1), -1);
+  return invert_op(a, true)[0] * expand_dims(expand_dims(dy, -1), -1);
 }
 Tensors det_gradient(const Saved& saved, std::span<const Tensor> dout) {
   static const OpRef<> op("det");
@@ -185,17 +201,16 @@ Tensors slogdet_gradient(const Saved& saved, std::span<const Tensor> dout) {
 
 // Samples
 
-Tensor sample_matrices(Context c, DType d, const Shape& shape, int variant = 0) {
-  const int64_t n = shape[-1];
-  return sample_values(c, d, shape, -1, 1, variant) + eye(n, 0, 0, {c, d}) * (n + 1);
+// The diagonal of n x n matrices is about n + 1.
+Tensor sample_square_matrices(Context c, DType d, const Shape& shape) {
+  return sample_matrices(c, d, shape, static_cast<double>(shape[-1] + 1));
 }
 
 Samples cholesky_samples(Context c, DType d) {
   Samples all;
   for (const Shape& shape : {Shape{3, 3}, Shape{2, 5, 5}, Shape{1, 1}}) {
-    const Tensor a = sample_matrices(c, d, shape);
     // Differences of one element would leave the symmetric matrices.
-    Sample s(Tensors{symmetrize(a)});
+    Sample s(Tensors{symmetrize(sample_square_matrices(c, d, shape))});
     s.differentiable = false;
     s.finite = {0};
     all.push_back(s);
@@ -210,7 +225,7 @@ Samples system_samples(Context c, DType d, std::initializer_list<Attrs> attrs) {
     for (const auto& [shape, columns] : {std::pair{Shape{3, 3}, 1}, {Shape{2, 4, 4}, 3}}) {
       Meta right = make_meta(d, shape);
       right.shape[right.rank - 1] = columns;
-      Sample s({sample_matrices(c, d, shape), sample_values(c, d, Shape(right))}, a);
+      Sample s({sample_square_matrices(c, d, shape), sample_values(c, d, Shape(right))}, a);
       s.finite = {0, 1};
       all.push_back(s);
     }
@@ -241,7 +256,7 @@ Samples det_samples(Context c, DType d) {
   if (d != f32 && d != f64) return {};
   Samples all;
   for (const Shape& shape : {Shape{3, 3}, Shape{2, 4, 4}}) {
-    Sample s(Tensors{sample_matrices(c, d, shape)});
+    Sample s(Tensors{sample_square_matrices(c, d, shape)});
     s.finite = {0};
     all.push_back(s);
   }

@@ -105,14 +105,12 @@ Tensors r_gradient(const Saved& saved, std::span<const Tensor> dout) {
 
 // Samples
 
-// Matrices whose first columns are far from dependent.
-Tensor sample_matrices(Context c, DType d, const Shape& shape) {
-  return sample_values(c, d, shape, -1, 1) + eye(shape[-2], shape[-1], 0, {c, d}) * 3;
-}
+constexpr double kDiagonal = 3;  // the first columns are far from dependent
+
 Samples samples_of(Context c, DType d, const auto& sample_of) {
   Samples all;
   for (const Shape& shape : {Shape{3, 3}, Shape{2, 4, 3}, Shape{3, 5}}) {
-    Sample s = sample_of(Tensors{sample_matrices(c, d, shape)});
+    Sample s = sample_of(Tensors{sample_matrices(c, d, shape, kDiagonal)});
     s.finite = {0};
     all.push_back(s);
   }
@@ -122,7 +120,7 @@ Samples qr_samples(Context c, DType d) {
   Samples all = samples_of(c, d, [](const Tensors& in) { return Sample(in, QrAttrs{}); });
   // Of a complete q with more rows than columns a part is not unique.
   for (const Shape& shape : {Shape{3, 3}, Shape{2, 3, 4}}) {
-    Sample s(Tensors{sample_matrices(c, d, shape)}, QrAttrs{.complete = true});
+    Sample s(Tensors{sample_matrices(c, d, shape, kDiagonal)}, QrAttrs{.complete = true});
     s.finite = {0};
     all.push_back(s);
   }

@@ -99,10 +99,6 @@ DType infer_svdvals(std::span<const Meta> in, const NoAttrs&, std::span<Meta> ou
   return in[0].dtype;
 }
 
-// 1 / x, and 0 where `zero`.
-Tensor inverse_or_0(const Tensor& zero, const Tensor& x) {
-  return where(zero, 0, 1 / where(zero, 1, x));
-}
 // x_j + y_i at (i, j).
 Tensor outer_sum(const Tensor& x, const Tensor& y) {
   return expand_dims(x, -2) + expand_dims(y, -1);
@@ -113,9 +109,7 @@ Tensor compute_rounding_limit(const Tensor& values, int64_t n) {
   return max(abs(values), {.axis = -1, .keepdims = true}) * scale;
 }
 Tensor add_term(const Tensor& sum, const Tensor& x) { return sum.defined() ? sum + x : x; }
-Tensor make_diagonal(const Tensor& x) {
-  return eye(x.shape()[-1], 0, 0, {x.context(), x.dtype()}) * expand_dims(x, -1);
-}
+Tensor make_diagonal(const Tensor& x) { return identity_like(x) * expand_dims(x, -1); }
 Tensor zeros_like_input(const Saved& saved, const Tensor& like) {
   return zeros(saved.in_shape(0), {like.context(), like.dtype()});
 }
@@ -127,8 +121,8 @@ Tensors eigh_gradient(const Saved& saved, std::span<const Tensor> dout) {
   Tensor middle;
   if (dout[1].defined()) {
     const Tensor gaps = outer_sum(w, -w);
-    const Tensor equal = abs(gaps) <= expand_dims(compute_rounding_limit(w, w.shape()[-1]), -1);
-    middle = matmul(v, dout[1], {.transpose_a = true}) * inverse_or_0(equal, gaps);
+    const Tensor limit = expand_dims(compute_rounding_limit(w, w.shape()[-1]), -1);
+    middle = matmul(v, dout[1], {.transpose_a = true}) * invert_where(abs(gaps) > limit, gaps);
   }
   if (dout[0].defined()) middle = add_term(middle, make_diagonal(dout[0]));
   return {symmetrize(matmul(matmul(v, middle), v, {.transpose_b = true}))};
@@ -165,17 +159,17 @@ Tensors svd_gradient(const Saved& saved, std::span<const Tensor> dout) {
   if (du.defined()) x = matmul(u, du, {.transpose_a = true});
   if (dvh.defined()) y = matmul(vh, dvh, {.transpose_b = true});
   if (x.defined() || y.defined()) {
-    const Tensor gaps = outer_sum(s, -s), sums = outer_sum(s, s),
-                 limit = expand_dims(rounding_limit, -1);
-    const Tensor by_gap = inverse_or_0(abs(gaps) <= limit, gaps);
-    const Tensor by_sum = inverse_or_0(sums <= limit, sums);
+    const Tensor gaps = outer_sum(s, -s), sums = outer_sum(s, s);
+    const Tensor limit = expand_dims(rounding_limit, -1);
+    const Tensor by_gap = invert_where(abs(gaps) > limit, gaps);
+    const Tensor by_sum = invert_where(sums > limit, sums);
     if (x.defined()) middle = skew(x) * (by_gap + by_sum);
     if (y.defined()) middle = add_term(middle, skew(y) * (by_gap - by_sum));
     middle = middle * .5;
   }
   if (ds.defined()) middle = add_term(middle, make_diagonal(ds));
   Tensor da = matmul(matmul(u, middle), vh);
-  const Tensor inverse = inverse_or_0(s <= rounding_limit, s);
+  const Tensor inverse = invert_where(s > rounding_limit, s);
   if (x.defined() && m > n) da = da + matmul(scale_columns(du - matmul(u, x), inverse), vh);
   if (y.defined() && n > m)
     da = da + matmul(scale_columns(u, inverse), dvh - matmul(transpose_matrices(y), vh));
@@ -186,21 +180,17 @@ Keep svd_keeps(const SvdAttrs& attrs) {
   return attrs.full_matrices ? results | keep_input(0) : results;
 }
 
-// Samples: matrices whose singular values, or the absolute values of eigenvalues, lie apart.
+// Samples
 
-Tensor sample_separated_matrices(Context c, DType d, const Shape& shape, int variant = 0) {
-  const int64_t m = shape[-2], n = shape[-1];
-  const TensorOptions like{c, d};
-  const Tensor steps = expand_dims(arange(m, like), -1) + 1;
-  return sample_values(c, d, shape, -1, 1, variant) * .5 + eye(m, n, 0, like) * steps * steps;
-}
+constexpr double kSampleSize = .5;
 
 Samples eigh_samples(Context c, DType d) {
   Samples all;
   for (const bool upper : {false, true})
     for (const Shape& shape : {Shape{3, 3}, Shape{2, 5, 5}, Shape{1, 1}}) {
       // Differences of one element would leave the symmetric matrices.
-      Sample s(Tensors{symmetrize(sample_separated_matrices(c, d, shape))}, EighAttrs{upper});
+      Sample s(Tensors{symmetrize(sample_separated_matrices(c, d, shape, kSampleSize))},
+               EighAttrs{upper});
       s.differentiable = false;
       s.finite = {0};
       all.push_back(s);
@@ -214,7 +204,7 @@ Samples svd_samples(Context c, DType d) {
                                     {Shape{3, 5}, false},
                                     {Shape{3, 2}, true},
                                     {Shape{4, 4}, true}}) {
-    Sample s(Tensors{sample_separated_matrices(c, d, shape)}, SvdAttrs{full});
+    Sample s(Tensors{sample_separated_matrices(c, d, shape, kSampleSize)}, SvdAttrs{full});
     s.differentiable = !full;
     s.finite = {0};
     all.push_back(s);
@@ -224,7 +214,7 @@ Samples svd_samples(Context c, DType d) {
 Samples svdvals_samples(Context c, DType d) {
   Samples all;
   for (const Shape& shape : {Shape{3, 3}, Shape{2, 4, 3}, Shape{3, 5}}) {
-    Sample s(Tensors{sample_separated_matrices(c, d, shape)});
+    Sample s(Tensors{sample_separated_matrices(c, d, shape, kSampleSize)});
     s.finite = {0};
     all.push_back(s);
   }

@@ -178,8 +178,7 @@ Tensor cond(const Tensor& given, const MatrixOrd& p, Caller from) try {
     return p.number() > 0 ? where(singular, kInf, quotient)
                           : where(largest == 0, kInf, smallest / where(largest == 0, 1, largest));
   }
-  const Tensor one = eye(a.shape()[-1], 0, 0, {a.context(), a.dtype()});
-  const Tensors inverse = solve_op(a, broadcast_to(one, a.shape()));
+  const Tensors inverse = invert_op(a);
   const Tensor size = compute_norms("cond", "p", a, p);
   return where(logical_and(inverse[1], size == size), kInf,
                size * compute_norms("cond", "p", inverse[0], p));
