@@ -191,9 +191,7 @@ Tensor multiply_by_transposed_inverse(const Tensor& a, const Tensor& dy) {
   return invert_op(a, true)[0] * expand_dims(expand_dims(dy, -1), -1);
 }
 Tensors det_gradient(const Saved& saved, std::span<const Tensor> dout) {
-  static const OpRef<> op("det");
-  const Tensor& a = saved.in(0);
-  return {multiply_by_transposed_inverse(a, dout[0] * invoke(op, {a}))};
+  return {multiply_by_transposed_inverse(saved.in(0), dout[0] * saved.out(0))};
 }
 Tensors slogdet_gradient(const Saved& saved, std::span<const Tensor> dout) {
   return {dout[1].defined() ? multiply_by_transposed_inverse(saved.in(0), dout[1]) : Tensor()};
@@ -288,7 +286,7 @@ void register_linalg() {
       .samples<&lu_samples>();
   OpDef<>("det", {"a"})
       .function<&det_function>()
-      .gradient<&det_gradient>(keep_input(0))
+      .gradient<&det_gradient>(keep_input(0) | keep_output(0))
       .samples<&det_samples>();
   OpDef<>("slogdet", {"a"})
       .outputs(2)
