@@ -131,13 +131,13 @@ void register_least_squares() {
       .function<&pinv_function>()
       .gradient<&pinv_gradient>(keep_input(0) | keep_output(0))
       .samples<&pinv_samples>()
-      .no_capture("it calls svd");
+      .no_capture("it calls svd: cuSOLVER waits on the host while it iterates for one matrix");
   OpDef<RcondAttrs>("lstsq", {"a", "b"})
       .outputs(4)
       .function<&lstsq_function>()
       .gradient<&lstsq_gradient>(keep_input(0) | keep_input(1))
       .samples<&lstsq_samples>()
-      .no_capture("it calls svd");
+      .no_capture("it calls svd: cuSOLVER waits on the host while it iterates for one matrix");
 }
 
 }  // namespace locus
