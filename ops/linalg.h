@@ -155,17 +155,19 @@ Tensor matrix_rank(const Tensor& a, const RankOptions& = {}, Caller = Caller::he
 //   1, -1       the same of a column
 class MatrixOrd {
  public:
-  MatrixOrd(const char* text) : text_(text) {}
-  MatrixOrd(std::string_view text) : text_(text) {}
+  MatrixOrd(const char* text) : text_(text), is_number_(false) {}
+  MatrixOrd(std::string_view text) : text_(text), is_number_(false) {}
   template <class T>
   requires std::is_arithmetic_v<T> MatrixOrd(T number) : number_(static_cast<double>(number)) {}
 
-  const std::string& text() const { return text_; }  // empty: a number
-  double number() const { return number_; }
+  bool is_number() const { return is_number_; }
+  const std::string& text() const { return text_; }  // empty for a number
+  double number() const { return number_; }          // 0 for text
 
  private:
   std::string text_;
   double number_ = 0;
+  bool is_number_ = true;
 };
 struct MatrixNormOptions {
   MatrixOrd ord = "fro";

@@ -57,7 +57,7 @@ Tensor solve_triangular(const Tensor& a, const Tensor& b, const TriangularOption
 
 Tensor inv(const Tensor& given, const SolveOptions& o, Caller from) try {
   const UserLine user_line(from);
-  const Tensor a = prepare_square_matrices("inv", given);
+  const Tensor a = prepare_square_matrices("inv", given, "; pinv() takes other shapes");
   const Tensors x = invert_op(a);
   if (o.check) expect_success("inv", given, x[1], kSingular, from);
   return x[0];

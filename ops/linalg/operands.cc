@@ -23,21 +23,42 @@ Tensor prepare_operand(const char* who, const char* what, const Tensor& x) {
   return is_floating(d) ? x : cast(x, f64);
 }
 
-Tensor prepare_matrices(const char* who, const Tensor& x) {
-  const Tensor y = prepare_operand(who, "a", x);
-  if (x.ndim() < 2) throw ShapeError(who, ": a ", describe(x), ": expected at least 2 axes");
+Tensor prepare_matrices(const char* who, const Tensor& x, const char* what) {
+  const Tensor y = prepare_operand(who, what, x);
+  if (x.ndim() < 2)
+    throw ShapeError(who, ": ", what, " ", describe(x),
+                     ": expected at least 2 axes, rows and columns last");
   return y;
 }
 
-Tensor prepare_square_matrices(const char* who, const Tensor& x) {
+Tensor prepare_square_matrices(const char* who, const Tensor& x, const char* advice) {
   const Tensor y = prepare_matrices(who, x);
   if (x.shape()[-1] != x.shape()[-2])
-    throw ShapeError(who, ": a ", describe(x), ": expected square matrices");
+    throw ShapeError(who, ": a ", describe(x), ": expected square matrices in the last two axes",
+                     advice);
   return y;
 }
 
-void expect_success(const char* who, const Tensor& a, const Tensor& failed, const char* what,
-                    Caller from) {
+namespace {
+
+// The first matrix of `a` that failed: "the matrix", or its entry of the batch.
+std::string name_failed(const Tensor& a, const Tensor& failed, Caller from) {
+  const int batch_axes = a.ndim() - 2;
+  if (batch_axes == 0) return "the matrix";
+  const Tensors indices = nonzero(failed, from);
+  std::string entry;
+  for (int i = 0; i < batch_axes; ++i) {
+    const Tensor& of_axis = indices[static_cast<size_t>(failed.ndim() - batch_axes + i)];
+    const int64_t index = a.shape()[i] == 1 ? 0 : of_axis[0].item<int64_t>();
+    entry += text_of(entry.empty() ? "" : ", ", index);
+  }
+  return text_of("entry (", entry, ") of the batch");
+}
+
+}  // namespace
+
+void expect_success(const char* who, const Tensor& a, const Tensor& failed, const char* why,
+                    Caller from, const char* unchecked) {
   try {
     capture::check_wait(a.context(), who, from);
   } catch (const CaptureError&) {
@@ -46,15 +67,8 @@ void expect_success(const char* who, const Tensor& a, const Tensor& failed, cons
                        "record the call");
   }
   if (failed.size() == 0 || !any(failed).item<bool>(from)) return;
-  std::string which = "the matrix";
-  if (failed.ndim() > 0) {
-    std::string entry;
-    for (const Tensor& i : nonzero(failed, from))
-      entry += text_of(entry.empty() ? "" : ", ", i[0].item<int64_t>());
-    which = text_of("entry (", entry, ") of the batch");
-  }
-  throw ValueError(who, ": a ", describe(a), ": ", which, what,
-                   "; {.check = false} gives NaN there instead");
+  throw ValueError(who, ": a ", describe(a), ": ", name_failed(a, failed, from), why,
+                   "; {.check = false} gives ", unchecked, " there instead");
 }
 
 namespace {
@@ -83,18 +97,22 @@ Tensor broadcast_matrices(const Tensor& x, const Shape& batch) {
 
 LinearSystem::LinearSystem(const char* who, const Tensor& a_given, const Tensor& b_given,
                            bool square) {
-  a = square ? prepare_square_matrices(who, a_given) : prepare_matrices(who, a_given);
+  a = square ? prepare_square_matrices(who, a_given, "; lstsq() takes other shapes")
+             : prepare_matrices(who, a_given);
   b = prepare_operand(who, "b", b_given);
   detail::expect_together(who, "a", a_given, "b", b_given);
   const auto operands = [&] {
     return text_of(who, ": a ", describe(a_given), ", b ", describe(b_given), ": ");
   };
   b_is_vector = b.ndim() == 1;
-  if (b.ndim() == 0) throw ShapeError(operands(), "expected b of at least 1 axis");
+  const int64_t n = a.shape()[-2];
+  if (b.ndim() == 0)
+    throw ShapeError(operands(), "expected b of at least 1 axis, with ", n, " rows");
   if (b_is_vector) b = expand_dims(b, 1);
-  const int64_t n = a.shape()[-2], rows = b.shape()[-2];
+  const int64_t rows = b.shape()[-2];
   if (rows != n)
-    throw ShapeError(operands(), "expected b with ", n, " rows, a's length, got ", rows);
+    throw ShapeError(operands(), "expected b with ", n, " rows, as many as a, got ", rows,
+                     b_is_vector ? "" : "; for a batch of vectors, pass expand_dims(b, -1)");
   const DType d = promote(a.dtype(), b.dtype());
   if (a.dtype() != d) a = cast(a, d);
   if (b.dtype() != d) b = cast(b, d);

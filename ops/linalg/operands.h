@@ -9,13 +9,17 @@ namespace locus::linalg {
 // x in a dtype that kernels compute in: integers as f64. 16-bit floats are a DTypeError. `what` is
 // the name of the operand.
 Tensor prepare_operand(const char* who, const char* what, const Tensor& x);
-// The same for an operand `a` of at least 2 axes, and of square matrices.
-Tensor prepare_matrices(const char* who, const Tensor& x);
-Tensor prepare_square_matrices(const char* who, const Tensor& x);
+// The same for an operand of at least 2 axes.
+Tensor prepare_matrices(const char* who, const Tensor& x, const char* what = "a");
+// The same for square matrices `a`. The error of others ends with `advice`.
+Tensor prepare_square_matrices(const char* who, const Tensor& x, const char* advice = "");
 
-// Waits, and throws if a matrix of `a` has failed.
-void expect_success(const char* who, const Tensor& a, const Tensor& failed, const char* what,
-                    Caller from);
+// Waits, and throws if a matrix of `a` has failed. `failed` has a's batch, or a batch that a's
+// batch was broadcast to: the error names the entry of a. `why` follows the entry, and `unchecked`
+// is what
+// {.check = false} gives in its place.
+void expect_success(const char* who, const Tensor& a, const Tensor& failed, const char* why,
+                    Caller from, const char* unchecked = "NaN");
 
 // The operands of a system of equations: matrices of one dtype and batch. a is square, unless the
 // system has least squares.

@@ -27,11 +27,14 @@ using namespace linalg;
 constexpr const char* kFailed = " is not finite, or the iteration did not converge";
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-double choose_rcond(const char* who, const char* what, const std::optional<double>& given,
+void expect_tolerance(const char* who, const char* what, const std::optional<double>& tolerance) {
+  if (tolerance && !(*tolerance >= 0))
+    throw ValueError(who, ": ", what, " is ", *tolerance, "; expected 0 or more");
+}
+double choose_rcond(const char* who, const char* what, const std::optional<double>& rcond,
                     const Tensor& a) {
-  if (given && !(*given >= 0))
-    throw ValueError(who, ": ", what, " is ", *given, "; expected 0 or more");
-  return given ? *given : default_rcond(a);
+  expect_tolerance(who, what, rcond);
+  return rcond ? *rcond : default_rcond(a);
 }
 
 Tensor take_first(const Tensor& s) { return squeeze(slice_axis(s, -1, Slice(0, 1)), -1); }
@@ -39,26 +42,28 @@ Tensor take_last(const Tensor& s) {
   return squeeze(slice_axis(s, -1, Slice(-1, std::nullopt)), -1);
 }
 
-void expect_elements(const char* who, const Tensor& a) {
+void expect_elements(const char* who, const char* what, const Tensor& a) {
   if (a.shape()[-1] == 0 || a.shape()[-2] == 0)
-    throw ShapeError(who, ": a ", describe(a), ": expected matrices with elements");
+    throw ShapeError(who, ": ", what, " ", describe(a),
+                     ": expected matrices with at least 1 row and 1 column");
 }
 
-[[noreturn]] void refuse_order(const char* who, const char* what, const MatrixOrd& ord) {
+void expect_order(const char* who, const char* what, const MatrixOrd& ord) {
+  const double p = std::abs(ord.number());
+  if (ord.is_number() ? p == 1 || p == 2 || p == kInf : ord.text() == "fro" || ord.text() == "nuc")
+    return;
   throw ValueError(who, ": ", what, " is ",
-                   ord.text().empty() ? text_of(ord.number()) : text_of('"', ord.text(), '"'),
+                   ord.is_number() ? text_of(ord.number()) : text_of('"', ord.text(), '"'),
                    "; expected \"fro\", \"nuc\", 1, -1, 2, -2, inf or -inf");
 }
 
-// The norms of matrices `a`.
+// The norms of matrices `a`, by an order that expect_order() accepts.
 Tensor compute_norms(const char* who, const char* what, const Tensor& a, const MatrixOrd& ord) {
   if (ord.text() == "fro") return norm(a, {.axis = {-2, -1}});
   if (ord.text() == "nuc") return sum(svdvals_op(a)[0], {.axis = -1});
-  if (!ord.text().empty()) refuse_order(who, what, ord);
+  expect_elements(who, what, a);
   const double p = std::abs(ord.number());
   const bool largest = ord.number() > 0;
-  if (p != 1 && p != 2 && p != kInf) refuse_order(who, what, ord);
-  expect_elements(who, a);
   if (p == 2) {
     const Tensor s = svdvals_op(a)[0];
     return largest ? take_first(s) : take_last(s);
@@ -143,13 +148,11 @@ Tensor matrix_rank(const Tensor& given, const RankOptions& o, Caller from) try {
   const UserLine user_line(from);
   const Tensor a = prepare_matrices("matrix_rank", given);
   if (o.tol && o.rtol)
-    throw ValueError("matrix_rank: tol is ", *o.tol, ", rtol is ", *o.rtol,
-                     "; expected one of them");
-  if (o.tol && !(*o.tol >= 0))
-    throw ValueError("matrix_rank: tol is ", *o.tol, "; expected a number from 0 on");
+    throw ValueError("matrix_rank: tol is ", *o.tol, ", rtol is ", *o.rtol, "; pass one of them");
+  expect_tolerance("matrix_rank", "tol", o.tol);
   const double rtol = choose_rcond("matrix_rank", "rtol", o.rtol, a);
   const Tensors f = svdvals_op(a);
-  if (o.check) expect_success("matrix_rank", given, f[1], kFailed, from);
+  if (o.check) expect_success("matrix_rank", given, f[1], kFailed, from, "0");
   return sum(o.tol ? f[0] > *o.tol : exceeds_cutoff(f[0], rtol), {.axis = -1});
 } catch (const Error&) {
   detail::rethrow_as("matrix_rank", from);
@@ -157,8 +160,9 @@ Tensor matrix_rank(const Tensor& given, const RankOptions& o, Caller from) try {
 
 Tensor matrix_norm(const Tensor& given, const MatrixNormOptions& o, Caller from) try {
   const UserLine user_line(from);
-  const Tensor y =
-      compute_norms("matrix_norm", "ord", prepare_matrices("matrix_norm", given), o.ord);
+  const Tensor x = prepare_matrices("matrix_norm", given, "x");
+  expect_order("matrix_norm", "ord", o.ord);
+  const Tensor y = compute_norms("matrix_norm", "x", x, o.ord);
   return o.keepdims ? expand_dims(expand_dims(y, -1), -1) : y;
 } catch (const Error&) {
   detail::rethrow_as("matrix_norm", from);
@@ -166,22 +170,22 @@ Tensor matrix_norm(const Tensor& given, const MatrixNormOptions& o, Caller from)
 
 Tensor cond(const Tensor& given, const MatrixOrd& p, Caller from) try {
   const UserLine user_line(from);
-  const bool by_values = p.text().empty() && std::abs(p.number()) == 2;
-  const Tensor a =
-      by_values ? prepare_matrices("cond", given) : prepare_square_matrices("cond", given);
-  expect_elements("cond", a);
-  if (by_values) {
+  expect_order("cond", "p", p);
+  const bool by_singular_values = p.is_number() && std::abs(p.number()) == 2;
+  const Tensor a = by_singular_values
+                       ? prepare_matrices("cond", given)
+                       : prepare_square_matrices("cond", given, "; p = 2 takes other shapes");
+  expect_elements("cond", "a", a);
+  if (by_singular_values) {
     const Tensor s = svdvals_op(a)[0], largest = take_first(s), smallest = take_last(s);
-    const Tensor singular = smallest == 0;
-    const Tensor quotient = largest / where(singular, 1, smallest);
-    // The quotient's inverse is -2's condition number, 0 of a singular matrix.
-    return p.number() > 0 ? where(singular, kInf, quotient)
-                          : where(largest == 0, kInf, smallest / where(largest == 0, 1, largest));
+    if (p.number() > 0)
+      return where(smallest == 0, kInf, largest / where(smallest == 0, 1, smallest));
+    return where(largest == 0, kInf, smallest / where(largest == 0, 1, largest));
   }
   const Tensors inverse = invert_op(a);
-  const Tensor size = compute_norms("cond", "p", a, p);
-  return where(logical_and(inverse[1], size == size), kInf,
-               size * compute_norms("cond", "p", inverse[0], p));
+  const Tensor a_norm = compute_norms("cond", "a", a, p);
+  const Tensor singular = logical_and(inverse[1], a_norm == a_norm);  // not NaN
+  return where(singular, kInf, a_norm * compute_norms("cond", "a", inverse[0], p));
 } catch (const Error&) {
   detail::rethrow_as("cond", from);
 }
