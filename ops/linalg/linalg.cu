@@ -73,21 +73,22 @@ void copy_bytes(const Call& call, void* to, const void* from, int64_t bytes) {
                                native(call.stream)));
 }
 
-// The exchanges of rows, in order, as the order of the rows, and its sign. A thread each.
+// From the exchanges of rows, in order: the order of the rows, and its sign. A thread follows one
+// row through all exchanges.
 template <class T, class P>
 __global__ void order_rows(const P* pivots, int64_t m, int64_t pivot_count, int64_t count,
                            int64_t* order, T* sign) {
-  for (int64_t k = first_thread(); k < count; k += all_threads()) {
-    int64_t* const rows = order + k * m;
-    for (int64_t i = 0; i < m; ++i) rows[i] = i;
+  for (int64_t at = first_thread(); at < count * m; at += all_threads()) {
+    const int64_t k = at / m, row = at % m;
+    int64_t place = row;
     bool odd = false;
     for (int64_t i = 0; i < pivot_count; ++i) {
-      const int64_t exchanged = pivots[k * pivot_count + i] - 1, row = rows[i];
+      const int64_t exchanged = pivots[k * pivot_count + i] - 1;
       odd ^= exchanged != i;
-      rows[i] = rows[exchanged];
-      rows[exchanged] = row;
+      place = place == i ? exchanged : place == exchanged ? i : place;
     }
-    sign[k] = odd ? T{-1} : T{1};
+    order[k * m + place] = row;
+    if (row == 0) sign[k] = odd ? T{-1} : T{1};
   }
 }
 
@@ -203,6 +204,11 @@ struct Backend {
     const int64_t pivot_count = s.m < s.n ? s.m : s.n, all = s.count * s.size();
     int64_t* const order = call.out[1].as<int64_t>();
     T* const sign = call.out[2].as<T>();
+    if (s.count == 0) return;
+    if (s.m == 0) {  // signs of 1: identity matrices of 1 x 1
+      launch(call.stream, s.count, fill_identity<T>, sign, 1, s.count);
+      return;
+    }
     const Scratch transposed(call, static_cast<size_t>(all) * sizeof(T));
     const Scratch pivots(call, static_cast<size_t>(s.count * pivot_count) * sizeof(int64_t));
     const Scratch info(call, static_cast<size_t>(s.count) * sizeof(int));
@@ -213,15 +219,14 @@ struct Backend {
     if (all > 0 && s.m == s.n && is_batched(s.count, s.n)) {
       const MatrixPointers pointers(call, a, s.size() * sizeof(T), s.count);
       blas_lu_each(call, D, s.n, pointers.data(), s.count, pivots.as<int>(), info.as<int>());
-      launch(call.stream, s.count, order_rows<T, int>, pivots.as<const int>(), s.m, pivot_count,
-             s.count, order, sign);
+      launch(call.stream, s.count * s.m, order_rows<T, int>, pivots.as<const int>(), s.m,
+             pivot_count, s.count, order, sign);
     } else {
       for (int64_t k = 0; all > 0 && k < s.count; ++k)
         solver_lu(call, D, s.m, s.n, a + k * s.size(), pivots.as<int64_t>() + k * pivot_count,
                   info.as<int>() + k);
-      if (s.count > 0)
-        launch(call.stream, s.count, order_rows<T, int64_t>, pivots.as<const int64_t>(), s.m,
-               pivot_count, s.count, order, sign);
+      launch(call.stream, s.count * s.m, order_rows<T, int64_t>, pivots.as<const int64_t>(), s.m,
+             pivot_count, s.count, order, sign);
     }
     if (all > 0)
       Views::copy(view_matrices(s, D, a, true), view_matrices(s, D, call.out[0].data, false),
