@@ -4,14 +4,11 @@
 //   const Tensor x = solve(a, b);                 // a x = b
 //   const auto [p, l, u] = lu(a);                 // a = p l u
 //
-// The last two axes are matrices; the other axes are a batch. f32 and f64 are computed in their
-// dtype, integers and bool in f64. f16 and bf16 are a DTypeError, matrices that are not
-// square a ShapeError. The functions have gradients of any order.
+// The last two axes are matrices, and the other axes a batch. f32 and f64 are computed in their
+// dtype, integers and bool in f64. f16 and bf16 are a DTypeError. Gradients exist to any order.
 //
-// A matrix without a result, such as a singular one, is a ValueError that names the entry of the
-// batch. The host waits for this check. With {.check = false} nothing waits, and the entry's result
-// is NaN. NaN in one entry gives NaN or the error there, and nowhere else. Contexts agree up to
-// rounding; on each the bits are the same in every run.
+// A matrix without a result, such as a singular matrix, is a ValueError, unless its check is off.
+// NaN in an entry of the batch gives NaN or the error for this entry alone.
 #pragma once
 
 #include <optional>
@@ -24,6 +21,10 @@
 #include <locus/ops/register.h>
 
 namespace locus {
+
+// `check`, an option of many functions:
+//   true   The host waits. If a matrix has no result, a ValueError names its entry of the batch.
+//   false  Nothing waits. The result of such an entry is NaN.
 
 struct CholeskyOptions {
   bool upper = false;  // read the upper triangle, and return l'
@@ -40,13 +41,15 @@ struct TriangularOptions {
 };
 
 // The lower triangular l with a positive diagonal and l l' = a. Only a's lower triangle is read.
-// The gradient is that of a symmetric a: a symmetric matrix.
+// The gradient counts a as symmetric, and is a symmetric matrix.
 Tensor cholesky(const Tensor& a, const CholeskyOptions& = {}, Caller = Caller::here());
 
-// x with a x = b. A b of one axis is a vector, else its last two axes are columns of right sides.
-// Batches broadcast. A matrix is singular if a diagonal element of its u is 0.
+// x with a x = b. A b of one axis is a vector. Otherwise the columns of b are right sides, and
+// those of x their solutions. Batches broadcast. A matrix is singular if its u in lu() has 0 on the
+// diagonal.
 Tensor solve(const Tensor& a, const Tensor& b, const SolveOptions& = {}, Caller = Caller::here());
-// The same for a triangular a, of which the other triangle is not read.
+// The same for a triangular a. The other triangle is not read. A matrix is singular if it has 0 on
+// the diagonal.
 Tensor solve_triangular(const Tensor& a, const Tensor& b, const TriangularOptions& = {},
                         Caller = Caller::here());
 // The inverse: a inv(a) is the identity matrix.
@@ -59,31 +62,29 @@ struct Lu {
 };
 Lu lu(const Tensor& a, Caller = Caller::here());
 
-// a = q r for a of shape (..., m, n), k = min(m, n): q has orthonormal columns, r is upper
-// triangular with a diagonal that is not negative. NumPy does not fix signs.
-//   reduced   q (m, k), r (k, n); unique if the first k columns of a are independent
-//   complete  q (m, m), r (m, n); the last m - n columns of q only complete a basis
-//   r         q is undefined, r (k, n)
-// A matrix with NaN or infinity has NaN in q, and in r on and above its diagonal. The gradient has
-// no meaning if the first k columns are dependent, and is an Error for a complete q with m > n.
+// a = q r for a of shape (..., m, n), with k = min(m, n). q has orthonormal columns. r is upper
+// triangular, and its diagonal is not negative; NumPy does not fix signs.
+//   reduced   q (m, k), r (k, n)
+//   complete  q (m, m), r (m, n); the last m - n columns of q complete a basis
+//   r         r (k, n); q is undefined
 enum class QrMode : uint8_t { reduced, complete, r };
 struct Qr {
   Tensor q, r;
 };
 Qr qr(const Tensor& a, QrMode mode = QrMode::reduced, Caller = Caller::here());
 
-// The determinant, 0 of a singular matrix. There the gradient is NaN.
+// The determinant. A singular matrix has 0, and the gradient NaN.
 Tensor det(const Tensor& a, Caller = Caller::here());
-// The determinant's sign, -1, 0 or 1, and the logarithm of its absolute value, -inf for 0.
-// There the gradient is NaN.
+// The sign of the determinant, -1, 0 or 1, and the logarithm of its absolute value. A singular
+// matrix has 0 and -inf, and the gradient NaN.
 struct Slogdet {
   Tensor sign, logabsdet;
 };
 Slogdet slogdet(const Tensor& a, Caller = Caller::here());
 
 // The exponential of a square matrix, 1 + a + a a / 2 + a a a / 6 and so on, by scaling, a rational
-// approximant and squaring. The host waits for the norms of a, so a capture refuses the call. NaN
-// or infinity gives NaN in that matrix. The gradient keeps every power that is squared.
+// approximant and repeated squaring. The host waits for the norms of a. NaN or infinity gives NaN
+// in the whole matrix. For the gradient, every power that is squared is kept.
 Tensor expm(const Tensor& a, Caller = Caller::here());
 
 // --- Eigenvalues and singular values ---
@@ -93,15 +94,16 @@ Tensor expm(const Tensor& a, Caller = Caller::here());
 //
 // A matrix that is not finite, or whose iteration did not converge, has no result.
 //
-// In each eigenvector and each column of u, the component of the largest absolute value is
-// positive; of those within 1/256 of the largest, the first. The same holds for rows of vh that
-// belong to no column of u. Vectors of equal values are not unique. Details: at the end.
+// Eigenvectors and columns of u have fixed signs. Of the components whose absolute value is at
+// least 255/256 of the largest, the first is positive. Rows of vh that belong to no column of u
+// have positive first components of this kind, too. Vectors of equal values are not unique.
 
 struct EighOptions {
   bool upper = false;  // read the upper triangle, else the lower
   bool check = true;
 };
-// The eigenvalues of a symmetric a, ascending, and eigenvectors as columns. One triangle is read.
+// The eigenvalues of a symmetric a, ascending, and the eigenvectors as columns. Only one triangle
+// of a is read.
 struct Eigh {
   Tensor eigenvalues, eigenvectors;
 };
@@ -121,8 +123,8 @@ Svd svd(const Tensor& a, const SvdOptions& = {}, Caller = Caller::here());
 // svd's s alone.
 Tensor svdvals(const Tensor& a, const SolveOptions& = {}, Caller = Caller::here());
 
-// Singular values up to rcond times the largest count as 0. The default is max(m, n) times the
-// distance from 1 to the next number of the dtype.
+// Singular values up to rcond times the largest count as 0. The default is max(m, n) epsilon;
+// epsilon is the distance from 1 to the next number of the dtype.
 struct RcondOptions {
   std::optional<double> rcond = {};
   bool check = true;
@@ -130,17 +132,18 @@ struct RcondOptions {
 // The Moore-Penrose inverse.
 Tensor pinv(const Tensor& a, const RcondOptions& = {}, Caller = Caller::here());
 
-// The x of the smallest norm among those that minimise |a x - b|. A b of one axis is a vector, else
-// its last two axes are columns. Batches broadcast. s are a's singular values, rank (i64) counts
-// those above 0. `residuals` are the squares of |a x - b| for each column, if m > n and all ranks
-// are n; else they have shape (0).
+// x minimises the norm |a x - b|. If several x do, it is the one of the smallest norm. a has the
+// shape (..., m, n). b and the batches are as in solve().
+//   residuals  |a x - b|^2 for each column of b; shape (0) if m <= n or any rank is below n
+//   rank       the number (i64) of singular values that do not count as 0
+//   s          the singular values of a, descending
 struct Lstsq {
   Tensor x, residuals, rank, s;
 };
 Lstsq lstsq(const Tensor& a, const Tensor& b, const RcondOptions& = {}, Caller = Caller::here());
 
-// The number (i64) of singular values above tol, or above rtol times the largest. The default is
-// lstsq's.
+// The number (i64) of singular values above tol, or above rtol times the largest. At most one of
+// the two is set. The default rtol is the default rcond of lstsq().
 struct RankOptions {
   std::optional<double> tol = {}, rtol = {};
   bool check = true;
@@ -152,7 +155,7 @@ Tensor matrix_rank(const Tensor& a, const RankOptions& = {}, Caller = Caller::he
 //   "nuc"       the sum of singular values
 //   2, -2       the largest, the smallest singular value
 //   inf, -inf   the largest, the smallest sum of absolute values of a row
-//   1, -1       the same of a column
+//   1, -1       the largest, the smallest sum of absolute values of a column
 class MatrixOrd {
  public:
   MatrixOrd(const char* text) : text_(text), is_number_(false) {}
@@ -174,24 +177,44 @@ struct MatrixNormOptions {
   bool keepdims = false;
 };
 // The norms of the matrices in the last two axes. Vectors: norm() in ops/reduce.h. Nothing waits.
-// An entry with NaN has the norm NaN.
+// An entry with NaN has the norm NaN. Numbers as orders need matrices with elements.
 Tensor matrix_norm(const Tensor& x, const MatrixNormOptions& = {}, Caller = Caller::here());
-// The condition number matrix_norm(a) matrix_norm(inv(a)). Order 2 takes rectangular matrices. The
-// condition number of a singular matrix is inf, and 0 for p = -2. Nothing waits.
+// The condition number matrix_norm(a) matrix_norm(inv(a)). Orders 2 and -2 take rectangular
+// matrices. A singular matrix has inf; for p = -2 it has 0, or inf if all elements are 0. Nothing
+// waits. The gradient of a singular matrix is 0 for p = 2, and NaN for 1, -1, inf, -inf and text.
 Tensor cond(const Tensor& a, const MatrixOrd& p = 2, Caller = Caller::here());
 
 // --- Details ---
 //
+// - l' is the transpose of l. |x| is the square root of the sum of squares.
+// - Where a has to be square, other shapes are a ShapeError.
+// - Contexts agree up to rounding. On each context the bits are the same in every run.
 // - eigh and svd compute f32 in f64, except several matrices of at most 32 x 32 on a GPU.
 // - {.check = false}: matrix_rank of an entry without a result is 0. residuals have elements if m >
 //   n, and are NaN where the rank is below n.
-// - Gradients of eigh and eigvalsh are symmetric. Those of pinv and lstsq hold if the singular
-//   values that count as 0 are 0.
-// - Values count as equal if they differ by at most max(m, n) epsilon times the largest. Turning
-//   vectors of equal values into each other counts as 0, so no gradient is infinite. There, first
-//   gradients are right for functions of the values, and of the projector on all vectors of a
-//   value; those of v diag(w) v', and second gradients, lack the part between these vectors.
-// - Singular values up to that limit are not divided by.
+
+// Captures:
+// - A capture takes functions that check their results with {.check = false} only.
+// - A capture refuses expm, and functions that compute eigenvalues or singular values. On a GPU,
+//   cuSOLVER waits on the host while it iterates for one matrix.
+
+// qr:
+// - A reduced result is unique if the first k columns of a are independent. The last m - n columns
+//   of a complete q are never unique.
+// - A matrix with NaN or infinity has NaN in q, and in r on and above its diagonal.
+// - The gradient has no meaning if the first k columns are dependent. The gradient of a complete q
+//   with m > n is an Error.
+
+// Gradients of eigenvalues and singular values:
+// - Gradients of eigh and eigvalsh are symmetric.
+// - Gradients of pinv and lstsq are right if the singular values that count as 0 are exactly 0.
 // - u and vh have gradients if they are reduced or a is square, else a ValueError.
+
+// Gradients at equal values:
+// - Values count as equal if they differ by at most max(m, n) epsilon times the largest. Singular
+//   values up to this limit are not divided by.
+// - A rotation of vectors of equal values into each other counts as 0, so no gradient is infinite.
+// - First gradients are right for functions of the values, and of the projector on all vectors of a
+//   value. Gradients of v diag(w) v', and second gradients, lack the part between these vectors.
 
 }  // namespace locus
