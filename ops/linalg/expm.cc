@@ -26,8 +26,8 @@ namespace {
 
 using namespace linalg;
 
-// How often each matrix is halved, so that its norm is at most the one for which the approximant
-// is exact to f64. 0 for a norm that is not finite: the result is NaN.
+// How often each matrix is halved, until its norm is at most kMaxNorm, for which the approximant is
+// exact to f64. 0 for a norm that is not finite: the result is NaN.
 std::vector<int> count_halvings(const Tensor& a, Caller from) {
   constexpr double kMaxNorm = 5.371920351148152;
   capture::check_wait(a.context(), "expm", from);

@@ -1,5 +1,5 @@
-// What inference of linear algebra's ops checks. Errors name neither the op nor its operands:
-// invoke() adds them. Internal.
+// Checks of shapes for the inference of linear algebra's ops. Errors name neither the op nor its
+// operands: invoke() adds them. Internal.
 #pragma once
 
 #include <locus/core/error.h>

@@ -20,7 +20,7 @@ __global__ void fill_pointers(void** pointers, char* first, int64_t bytes, int64
   for (int64_t i = first_thread(); i < count; i += all_threads()) pointers[i] = first + i * bytes;
 }
 
-// Pointers to matrices that lie one behind the other, on the device.
+// Pointers to the matrices of a contiguous batch, in the device's memory.
 class MatrixPointers {
  public:
   MatrixPointers(const Call& call, void* first, int64_t bytes, int64_t count)
@@ -34,7 +34,7 @@ class MatrixPointers {
 };
 
 // failed[k]: whether an element on the diagonal of matrix k is 0 or, with kPositive, not positive,
-// or info[k] is not 0. A block each.
+// or info[k] is not 0. One block per matrix.
 template <class T, bool kPositive>
 __global__ void check_diagonals(const T* a, int64_t n, const int* info, bool* failed) {
   const int64_t k = blockIdx.x;

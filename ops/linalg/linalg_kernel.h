@@ -1,5 +1,5 @@
-// Attributes of the kernels of linear algebra, for the host and for nvcc. Matrices are row-major,
-// one behind the other. `failed` is bool, with one element for each matrix.
+// Attributes of the kernels of linear algebra, for the host and for nvcc. A batch of matrices is
+// contiguous and row-major. `failed` is bool, with one element per matrix.
 #pragma once
 
 #include <locus/core/dtype.h>
@@ -24,7 +24,7 @@ struct MatrixBatch {
       : count(1), m(x.shape[x.rank - 2]), n(x.shape[x.rank - 1]) {
     for (int i = 0; i < x.rank - 2; ++i) count *= x.shape[i];
   }
-  LOCUS_HD int64_t size() const { return m * n; }  // of one
+  LOCUS_HD int64_t size() const { return m * n; }  // elements of one matrix
 };
 
 template <class Backend>

@@ -11,7 +11,7 @@
 
 namespace locus::cuda {
 
-// Matrices without gaps, as three axes: row-major, or column-major.
+// A contiguous batch as a view of three axes. The matrices are row-major or column-major.
 inline View view_matrices(const MatrixBatch& s, DType d, const void* data, bool by_columns) {
   View v{const_cast<void*>(data), {d, 3, {s.count, s.m, s.n}}, {s.size(), s.n, 1}};
   if (by_columns) {

@@ -1,5 +1,5 @@
-// Matrices that fit into shared memory have a block each. For others, cuSOLVER factors one after
-// the other; it sees matrices column-major.
+// A matrix that fits into shared memory is decomposed by one block. Other matrices are copied to
+// column-major memory, and cuSOLVER factors one after the other.
 #include <limits>
 
 #include <locus/core/scratch.h>
@@ -164,8 +164,8 @@ __global__ void decompose_each(const T* from, T* q, T* r, QrSizes s) {
 
 // --- By cuSOLVER ---
 
-// Divides columns by their scales, a block each. A column that is not finite becomes 0, with scale
-// NaN.
+// Divides columns by their scales, one block per column. A column that is not finite becomes 0,
+// with scale NaN.
 template <class T>
 __global__ void scale_columns(T* a, int64_t m, T* scales) {
   __shared__ T of_warps[kBlock / 32];
@@ -258,7 +258,7 @@ void decompose_qr(const Call& call, DType d, const QrSizes& s, const T* a, T* q,
       LOCUS_CUDA(cudaFuncSetAttribute(decompose_each<T>,
                                       cudaFuncAttributeMaxDynamicSharedMemorySize,
                                       static_cast<int>(max_bytes)));
-    const int64_t warps = s.width() / 8;  // columns for each of them
+    const int64_t warps = s.width() / 8;  // columns per warp
     const unsigned threads = 32 * static_cast<unsigned>(warps < 1 ? 1 : warps > 16 ? 16 : warps);
     decompose_each<T><<<static_cast<unsigned>(s.count), threads, static_cast<size_t>(shared),
                         native(call.stream)>>>(a, q, r, s);

@@ -1,5 +1,5 @@
-// QR decompositions by Householder reflections, for the host and for nvcc. Matrices are row-major,
-// one behind the other. Ops: qr (results q, r), qr_r (result r, of the reduced form).
+// QR decompositions by Householder reflections, for the host and for nvcc. A batch of matrices is
+// contiguous and row-major. Ops: qr (results q, r), qr_r (result r, of the reduced form).
 //
 // Kernels scale each column by a power of 2 before they factor. The scale is exact, changes only
 // the same column of r, and keeps squares from overflowing and from vanishing.
@@ -17,7 +17,7 @@ struct QrAttrs {
   bool complete = false;  // q is square
 };
 
-// The power of 2 that divides a column with this largest absolute value.
+// The power of 2 by which a column is divided. `largest` is the column's largest absolute value.
 template <class T>
 LOCUS_HD T column_scale(T largest) {
   if (!(largest > 0)) return T{1};
@@ -43,7 +43,7 @@ struct QrSizes {
                 : complete ? m
                            : reflections),
         rows(complete ? m : reflections) {}
-  LOCUS_HD int64_t width() const { return n > columns ? n : columns; }  // of factors and q
+  LOCUS_HD int64_t width() const { return n > columns ? n : columns; }  // columns of work memory
 };
 
 template <class Backend>

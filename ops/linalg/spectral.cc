@@ -105,7 +105,7 @@ DType infer_svdvals(std::span<const Meta> in, const NoAttrs&, std::span<Meta> ou
 Tensor outer_sum(const Tensor& x, const Tensor& y) {
   return expand_dims(x, -2) + expand_dims(y, -1);
 }
-// What counts as 0 beside the values of a's last axis: (..., 1).
+// The largest number that counts as 0 beside the values of the last axis: (..., 1).
 Tensor compute_rounding_limit(const Tensor& values, int64_t n) {
   const double scale = static_cast<double>(n) * epsilon_of(values.dtype());
   return max(abs(values), {.axis = -1, .keepdims = true}) * scale;

@@ -79,7 +79,7 @@ struct Vectors {
   }
 };
 
-// signs[k * x.vectors + j] for vectors from `first` on. A warp each.
+// Writes signs[k * x.vectors + j] for vectors j from `first` on. One warp per vector.
 template <class T>
 __global__ void find_signs(Vectors<T> x, int64_t first, int64_t count, T* signs) {
   constexpr unsigned kAll = ~0u;
@@ -114,8 +114,8 @@ void launch_find_signs(const Call& call, const Vectors<T>& x, int64_t first, int
   if (n > 0 && x.components > 0) launch(call.stream, n * 32, find_signs<T>, x, first, count, signs);
 }
 
-// Vectors below `until` have the signs of another matrix's vectors, of which it has `others`; the
-// rest has `own`.
+// Vectors below `shared_until` take the signs `shared` of another matrix, which has
+// `shared_vectors` vectors. Later vectors take the signs `own`.
 template <class T>
 struct Signs {
   const T *shared, *own;

@@ -1,5 +1,5 @@
 // Attributes of eigh, eigvalsh, svd and svdvals, and the rule of their signs, for the host and for
-// nvcc. Matrices are row-major, one behind the other. `failed` is bool, one element per matrix.
+// nvcc. A batch of matrices is contiguous and row-major. `failed` is bool, one element per matrix.
 #pragma once
 
 #include <locus/ops/linalg/linalg_kernel.h>
@@ -13,8 +13,9 @@ struct SvdAttrs {
   bool full_matrices = false;
 };
 
-// A vector's sign is that of its first component whose absolute value is at least this part of the
-// largest. Components that differ by rounding alone are equal on every context then.
+// The first large component of a vector becomes positive. A component is large if its absolute
+// value is at least this fraction of the largest one. Components that differ by rounding alone are
+// large on every context.
 inline constexpr double kLargeFraction = 1 - 0x1p-8;
 
 template <class Backend>
