@@ -24,7 +24,7 @@ namespace locus::cuda {
 
 namespace {
 
-// The handle of one device, which threads share in turns. Iterations may keep one waiting.
+// The handle of one device. One thread at a time uses it, and others wait for its iterations.
 struct Solver {
   Mutex mutex;
   cusolverDnHandle_t handle LOCUS_GUARDED_BY(mutex) = nullptr;

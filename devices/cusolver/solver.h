@@ -31,17 +31,18 @@ void solver_qr(const Call& call, DType d, int64_t m, int64_t n, void* a, void* c
 // k columns of a (m x columns).
 void solver_qr_q(const Call& call, DType d, int64_t m, int64_t columns, int64_t k, void* a,
                  const void* coefficients, int* info);
-// Computes the eigenvalues w, ascending, of `count` symmetric matrices a (n x n), one behind the
-// other, whose lower triangles are read. With `vectors`, eigenvectors replace a, as columns.
-// info[k] is not 0 if the iteration for matrix k has not converged. Vectors of many eigenvalues
-// near 0 may not be orthogonal: cuSOLVER 12.0 loses the squares of rounding errors. Callers add a
-// multiple of the identity matrix.
+// Computes the eigenvalues w, ascending, of a contiguous batch of `count` symmetric matrices a
+// (n x n). Only lower triangles are read. With `vectors`, eigenvectors replace a, as columns.
+// info[k] is not 0 if the iteration for matrix k has not converged. The host may wait.
+// If many eigenvalues are near 0, their vectors may not be orthogonal, because cuSOLVER 12.0 loses
+// the squares of rounding errors. Callers add a multiple of the identity matrix first.
 void solver_eigen(const Call& call, bool vectors, int64_t n, double* a, double* w, int64_t count,
                   int* info);
-// The same for small matrices of dtype d, by rotations. No eigenvalues need care.
+// The same for small matrices of dtype d, by rotations. No multiple of the identity is needed.
 void solver_eigen_each(const Call& call, DType d, bool vectors, int64_t n, void* a, void* w,
                        int64_t count, int* info);
-// Computes the singular values s, descending, of a (m x n, m >= n), and overwrites a. Vectors:
+// Computes the singular values s, descending, of a (m x n, m >= n), and overwrites a. The host may
+// wait. Vectors:
 //   'N'  none
 //   'S'  u (m x n) and the rows of vh (n x n)
 //   'A'  u (m x m) and the rows of vh (n x n)
@@ -51,7 +52,7 @@ void solver_svd(const Call& call, char vectors, int64_t m, int64_t n, double* a,
 // (n x n) have vectors as columns, and are work memory without `vectors`.
 void solver_svd_each(const Call& call, DType d, bool vectors, int64_t m, int64_t n, void* a,
                      void* s, void* u, void* v, int64_t count, int* info);
-// The largest number of rows or columns of small matrices.
+// The largest number of rows, and of columns, of the matrices that rotations take.
 inline constexpr int64_t kRotations = 32;
 
 }  // namespace locus::cuda
