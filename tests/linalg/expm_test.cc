@@ -28,7 +28,7 @@ Tensor random_matrices(const Shape& shape, Context c, DType d = f64) {
   return random::normal(0, 1, shape, {cpu(), f64}).astype(d).copyto(c);
 }
 // max|x - y| / max|y|
-double off(const Tensor& x, const Tensor& y) {
+double relative_error(const Tensor& x, const Tensor& y) {
   return (max(abs(x - y)) / max(abs(y))).item<double>();
 }
 
@@ -38,9 +38,9 @@ TEST(Expm, OfKnownMatrices) {
     expect_near(values(expm(array({{0.0, 1.0, 2.0}, {0.0, 0.0, 3.0}, {0.0, 0.0, 0.0}}, {c, f64}))),
                 {1, 1, 3.5, 0, 1, 3, 0, 0, 1}, 1e-15, "nilpotent");
     for (const double angle : {1e-9, .3, 2., 50., 1000.}) {
-      const Tensor turn = array({{0.0, -angle}, {angle, 0.0}}, {c, f64});
-      const double s = std::sin(angle), o = std::cos(angle);
-      expect_near(values(expm(turn)), {o, -s, s, o}, 1e-15 * (4 + 8 * angle), "rotation");
+      const Tensor rotation = array({{0.0, -angle}, {angle, 0.0}}, {c, f64});
+      const double s = std::sin(angle), c1 = std::cos(angle);
+      expect_near(values(expm(rotation)), {c1, -s, s, c1}, 1e-15 * (4 + 8 * angle), "rotation");
     }
     const Tensor numbers =
         array({{-700.0}, {-1.0}, {0.0}, {1.0}, {600.0}}, {c, f64}).reshape({5, 1, 1});
@@ -56,9 +56,10 @@ TEST(Expm, OfMinusAIsTheInverse) {
         const Tensor e = expm(a);
         EXPECT_EQ(e.dtype(), d);
         const double eps = d == f32 ? 0x1p-23 : 0x1p-52;
-        EXPECT_LE(off(matmul(e, expm(-a)), broadcast_to(eye(n, 0, 0, {c, d}), a.shape())),
-                  400 * static_cast<double>(n) * eps);
-        EXPECT_LE(off(matmul(e, e), expm(a * 2)), 40 * static_cast<double>(n) * eps);
+        EXPECT_LE(
+            relative_error(matmul(e, expm(-a)), broadcast_to(eye(n, 0, 0, {c, d}), a.shape())),
+            400 * static_cast<double>(n) * eps);
+        EXPECT_LE(relative_error(matmul(e, e), expm(a * 2)), 40 * static_cast<double>(n) * eps);
       }
 }
 
@@ -67,19 +68,20 @@ TEST(Expm, MatricesOfABatchAreSquaredAsTheirNormsAsk) {
     const Tensor a = random_matrices({4, 5, 5}, c);
     const Tensor scaled = a * array({1e-3, 30.0, 1.0, 4.0}, {c, f64}).reshape({4, 1, 1});
     const Tensor all = expm(scaled);
-    for (int64_t i = 0; i < 4; ++i) EXPECT_LE(off(all[i], expm(scaled[i])), 1e-13);
-    const Tensor turned = swapaxes(scaled, -1, -2);
-    for (int64_t i = 0; i < 4; ++i) EXPECT_LE(off(expm(turned)[i], all[i].T()), 1e-11);
+    for (int64_t i = 0; i < 4; ++i) EXPECT_LE(relative_error(all[i], expm(scaled[i])), 1e-13);
+    const Tensor transposed = swapaxes(scaled, -1, -2);
+    for (int64_t i = 0; i < 4; ++i)
+      EXPECT_LE(relative_error(expm(transposed)[i], all[i].T()), 1e-11);
   }
 }
 
 TEST(Expm, NaNStaysInItsMatrix) {
   for (Context c : contexts())
     for (const double bad : {std::nan(""), HUGE_VAL}) {
-      const Tensor a = random_matrices({3, 4, 4}, c), with = a.copyto(c);
-      with[1][2][3] = full({}, bad, {c, f64});
-      const Tensor e = expm(with), wanted = expm(a);
-      for (int64_t i : {0, 2}) EXPECT_LE(off(e[i], wanted[i]), 1e-14);
+      const Tensor a = random_matrices({3, 4, 4}, c), broken = a.copyto(c);
+      broken[1][2][3] = full({}, bad, {c, f64});
+      const Tensor e = expm(broken), wanted = expm(a);
+      for (int64_t i : {0, 2}) EXPECT_LE(relative_error(e[i], wanted[i]), 1e-14);
       EXPECT_TRUE(std::isnan(max(e[1]).item<double>()));
     }
 }

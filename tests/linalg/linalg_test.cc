@@ -16,25 +16,27 @@ using testing::StartsWith;
 Tensor random_matrix(Context c, DType d, const Shape& shape) {
   return random::normal(0, 1, shape, {c, d});
 }
-Tensor turned(const Tensor& x) { return swapaxes(x, -1, -2); }
-Tensor one(const Tensor& a) { return eye(a.shape()[a.ndim() - 1], 0, 0, {a.context(), a.dtype()}); }
+Tensor transpose_matrices(const Tensor& x) { return swapaxes(x, -1, -2); }
+Tensor identity_like(const Tensor& a) {
+  return eye(a.shape()[a.ndim() - 1], 0, 0, {a.context(), a.dtype()});
+}
 // Symmetric, with eigenvalues from about 1 on.
 Tensor positive_definite(Context c, DType d, const Shape& shape) {
   const Tensor x = random_matrix(c, d, shape);
-  return matmul(x, turned(x)) + one(x);
+  return matmul(x, transpose_matrices(x)) + identity_like(x);
 }
-double largest(const Tensor& x) { return x.size() == 0 ? 0 : max(abs(x)).item<double>(); }
+double max_abs(const Tensor& x) { return x.size() == 0 ? 0 : max(abs(x)).item<double>(); }
 double epsilon(DType d) { return d == f64 ? 0x1p-52 : 0x1p-23; }
 
 // LAPACK's tests: an error divided by n, the size of the operands and epsilon is below 30.
 void expect_small(const Tensor& error, const Tensor& a, double factor = 1) {
   const auto n = static_cast<double>(std::max<int64_t>(1, a.shape()[a.ndim() - 1]));
-  EXPECT_LE(largest(error), 30 * n * std::max(largest(a), 1.) * factor * epsilon(a.dtype()))
+  EXPECT_LE(max_abs(error), 30 * n * std::max(max_abs(a), 1.) * factor * epsilon(a.dtype()))
       << describe(a);
 }
 
 // Lengths around the limits of blocks, and layouts, on every context and dtype.
-void each_matrix(const auto& f) {
+void for_each_matrix(const auto& f) {
   random::seed(7);
   for (const Context c : kernel_contexts())
     for (const DType d : {f32, f64})
@@ -46,12 +48,12 @@ void each_matrix(const auto& f) {
 }
 
 TEST(Cholesky, ReconstructsTheMatrix) {
-  each_matrix([](Context c, DType d, const Shape& shape) {
+  for_each_matrix([](Context c, DType d, const Shape& shape) {
     const Tensor a = positive_definite(c, d, shape), l = cholesky(a);
-    expect_small(matmul(l, turned(l)) - a, a);
+    expect_small(matmul(l, transpose_matrices(l)) - a, a);
     expect_small(l - tril(l), a, 0);
     const Tensor u = cholesky(a + tril(a, -1), {.upper = true});
-    expect_small(matmul(turned(u), u) - a, a);
+    expect_small(matmul(transpose_matrices(u), u) - a, a);
     expect_small(cholesky(a + triu(a, 1)) - l, a, 0);
   });
 }
@@ -61,12 +63,13 @@ TEST(Cholesky, HasTheGradientOfASymmetricMatrix) {
     const Tensor x = random_matrix(c, f64, {2, 4, 4});
     check_gradients(
         [&](const Tensors& in) -> Tensors {
-          return {cholesky(matmul(in[0], turned(in[0])) + one(in[0]))};
+          return {cholesky(matmul(in[0], transpose_matrices(in[0])) + identity_like(in[0]))};
         },
         {x});
     check_gradients(
         [&](const Tensors& in) -> Tensors {
-          return {cholesky(matmul(in[0], turned(in[0])) + one(in[0]), {.upper = true})};
+          return {cholesky(matmul(in[0], transpose_matrices(in[0])) + identity_like(in[0]),
+                           {.upper = true})};
         },
         {x});
   }
@@ -76,17 +79,17 @@ TEST(Cholesky, TakesIllConditionedMatrices) {
   for (const Context c : kernel_contexts()) {
     const Tensor i = arange(8, {c, f64});
     const Tensor hilbert = 1 / (expand_dims(i, 0) + expand_dims(i, 1) + 1), l = cholesky(hilbert);
-    expect_small(matmul(l, turned(l)) - hilbert, hilbert);
+    expect_small(matmul(l, transpose_matrices(l)) - hilbert, hilbert);
   }
 }
 
 TEST(Solve, LeavesASmallResidual) {
-  each_matrix([](Context c, DType d, const Shape& shape) {
-    const Tensor a = random_matrix(c, d, shape) + one(random_matrix(c, d, shape)) * 3;
+  for_each_matrix([](Context c, DType d, const Shape& shape) {
+    const Tensor a = random_matrix(c, d, shape) + identity_like(random_matrix(c, d, shape)) * 3;
     const Tensor b = random_matrix(c, d, {shape[shape.rank() - 1], 3});
     const Tensor x = solve(a, b), i = inv(a);
-    expect_small(matmul(a, x) - b, a, std::max(1., largest(x)));
-    expect_small(matmul(a, i) - one(a), a, std::max(1., largest(i)));
+    expect_small(matmul(a, x) - b, a, std::max(1., max_abs(x)));
+    expect_small(matmul(a, i) - identity_like(a), a, std::max(1., max_abs(i)));
   });
 }
 
@@ -98,7 +101,7 @@ TEST(Solve, TakesAVectorAndBroadcastsBatches) {
     const Tensor right = random_matrix(c, f64, {3, 2, 1});
     const Tensor x = solve(batch, right);
     EXPECT_EQ(x.shape(), (Shape{2, 3, 2, 1}));
-    EXPECT_LT(largest(matmul(batch, x) - right), 1e-12);
+    EXPECT_LT(max_abs(matmul(batch, x) - right), 1e-12);
     EXPECT_EQ(solve(a.astype(i32), array({2, 5}, c)).dtype(), f64);
     EXPECT_EQ(solve(a, zeros({2, 0}, {c, f64})).shape(), (Shape{2, 0}));
   }
@@ -106,26 +109,28 @@ TEST(Solve, TakesAVectorAndBroadcastsBatches) {
 
 TEST(Solve, TakesStridedMatrices) {
   for (const Context c : end_contexts()) {
-    const Tensor wide = random_matrix(c, f64, {2, 8, 8}) + one(random_matrix(c, f64, {8, 8})) * 9;
-    const Tensor a =
-        flip(turned(slice_axis(slice_axis(wide, 1, Slice(0, 8, 2)), 2, Slice(1, 8, 2))), 0);
+    const Tensor wide =
+        random_matrix(c, f64, {2, 8, 8}) + identity_like(random_matrix(c, f64, {8, 8})) * 9;
+    const Tensor a = flip(
+        transpose_matrices(slice_axis(slice_axis(wide, 1, Slice(0, 8, 2)), 2, Slice(1, 8, 2))), 0);
     const Tensor b = flip(random_matrix(c, f64, {4, 2}), 0);
-    EXPECT_LT(largest(matmul(a, solve(a, b, {.check = false})) - b), 1e-10);
+    EXPECT_LT(max_abs(matmul(a, solve(a, b, {.check = false})) - b), 1e-10);
   }
 }
 
 TEST(SolveTriangular, ReadsOneTriangle) {
-  each_matrix([](Context c, DType d, const Shape& shape) {
-    const Tensor x = random_matrix(c, d, shape) * .1, whole = x + one(x) * 2;
+  for_each_matrix([](Context c, DType d, const Shape& shape) {
+    const Tensor x = random_matrix(c, d, shape) * .1, whole = x + identity_like(x) * 2;
     const Tensor b = random_matrix(c, d, {shape[shape.rank() - 1], 2});
     for (const bool upper : {false, true})
       for (const bool transpose : {false, true})
         for (const bool unit : {false, true}) {
           Tensor a = upper ? triu(whole) : tril(whole);
-          if (unit) a = (upper ? triu(whole, 1) : tril(whole, -1)) + one(x);
+          if (unit) a = (upper ? triu(whole, 1) : tril(whole, -1)) + identity_like(x);
           const Tensor y = solve_triangular(
               whole, b, {.upper = upper, .transpose = transpose, .unit_diagonal = unit});
-          expect_small(matmul(transpose ? turned(a) : a, y) - b, a, std::max(1., largest(y)));
+          expect_small(matmul(transpose ? transpose_matrices(a) : a, y) - b, a,
+                       std::max(1., max_abs(y)));
         }
   });
 }
@@ -150,13 +155,13 @@ TEST(Lu, ReconstructsTheMatrix) {
           const int64_t k = std::min(m, n);
           EXPECT_EQ(f.l.shape()[f.l.ndim() - 1], k);
           EXPECT_EQ(f.u.shape()[f.u.ndim() - 2], k);
-          const double most =
-              30. * std::max<int64_t>({m, n, 1}) * epsilon(d) * std::max(1., largest(a));
-          EXPECT_LE(largest(matmul(f.p, matmul(f.l, f.u)) - a), most);
-          EXPECT_LE(largest(f.l), 1);
-          EXPECT_EQ(largest(triu(f.l, 1)), 0);
-          EXPECT_EQ(largest(tril(f.u, -1)), 0);
-          EXPECT_EQ(largest(matmul(f.p, turned(f.p)) - one(f.p)), 0);
+          const double tolerance =
+              30. * std::max<int64_t>({m, n, 1}) * epsilon(d) * std::max(1., max_abs(a));
+          EXPECT_LE(max_abs(matmul(f.p, matmul(f.l, f.u)) - a), tolerance);
+          EXPECT_LE(max_abs(f.l), 1);
+          EXPECT_EQ(max_abs(triu(f.l, 1)), 0);
+          EXPECT_EQ(max_abs(tril(f.u, -1)), 0);
+          EXPECT_EQ(max_abs(matmul(f.p, transpose_matrices(f.p)) - identity_like(f.p)), 0);
         }
 }
 
@@ -175,7 +180,7 @@ TEST(Det, OfSingularMatricesIs0) {
 
 TEST(LinearAlgebra, NamesTheEntryThatHasNoResult) {
   for (const Context c : end_contexts()) {
-    const Tensor good = one(zeros({2, 2}, {c, f64})), bad = zeros({2, 2}, {c, f64});
+    const Tensor good = identity_like(zeros({2, 2}, {c, f64})), bad = zeros({2, 2}, {c, f64});
     const Tensor a = stack({good, bad, good}).reshape({3, 1, 2, 2}), b = ones({2}, {c, f64});
     const auto text = [](const auto& f) { return message_of<ValueError>(f); };
     EXPECT_THAT(text([&] { cholesky(a); }),
@@ -196,7 +201,8 @@ TEST(LinearAlgebra, NamesTheEntryThatHasNoResult) {
 
 TEST(LinearAlgebra, NanStaysInItsEntry) {
   for (const Context c : end_contexts()) {
-    const Tensor good = one(zeros({3, 3}, {c, f32})) * 2, nan = full({3, 3}, NAN, {c, f32});
+    const Tensor good = identity_like(zeros({3, 3}, {c, f32})) * 2,
+                 nan = full({3, 3}, NAN, {c, f32});
     const Tensor a = stack({good, nan});
     for (const Tensor& x : {cholesky(a, {.check = false}), inv(a, {.check = false}), lu(a).u}) {
       EXPECT_FALSE(any(isnan(x[0])).item<bool>());
@@ -208,7 +214,7 @@ TEST(LinearAlgebra, NanStaysInItsEntry) {
 
 TEST(LinearAlgebra, ChecksRefuseToBeRecorded) {
   LOCUS_NEEDS_ANY_GPUS(1);
-  const Tensor a = one(zeros({2, 2}, gpu(0)));
+  const Tensor a = identity_like(zeros({2, 2}, gpu(0)));
   EXPECT_THAT(message_of<CaptureError>([&] {
                 Capture capture(gpu(0));
                 cholesky(a);

@@ -33,16 +33,16 @@ Tensor random_matrices(const Shape& shape, Context c, DType d, uint64_t seed = 1
   const Tensor x = random::normal(0, 1, shape, {cpu(), f64});
   return x.astype(d).copyto(c);
 }
-Tensor on_host(const Tensor& x) { return x.copyto(cpu()).astype(f64); }
-double eps(DType d) { return d == f32 ? 0x1p-23 : 0x1p-52; }
+Tensor copy_to_host(const Tensor& x) { return x.copyto(cpu()).astype(f64); }
+double epsilon(DType d) { return d == f32 ? 0x1p-23 : 0x1p-52; }
 
-double largest(const Tensor& x) {
-  double most = 0;
-  for (const double v : values(x)) most = std::isnan(v) ? v : std::max(most, std::abs(v));
-  return most;
+double max_abs(const Tensor& x) {
+  double largest = 0;
+  for (const double v : values(x)) largest = std::isnan(v) ? v : std::max(largest, std::abs(v));
+  return largest;
 }
 // The largest absolute value of each column.
-Tensor columns_of(const Tensor& x) { return max(abs(x), {.axis = -2, .keepdims = true}); }
+Tensor column_maxima(const Tensor& x) { return max(abs(x), {.axis = -2, .keepdims = true}); }
 
 // ‖a - q r‖, by columns, and ‖1 - q' q‖ within 4 n eps; r triangular, its diagonal not negative.
 void expect_decomposed(const Tensor& given, const Qr& f, QrMode mode) {
@@ -51,9 +51,10 @@ void expect_decomposed(const Tensor& given, const Qr& f, QrMode mode) {
   ASSERT_EQ(f.r.shape()[-2], inner);
   ASSERT_EQ(f.r.shape()[-1], n);
   EXPECT_EQ(f.r.context(), given.context());
-  const double allowed = 4 * static_cast<double>(std::max({m, n, int64_t{1}})) * eps(f.r.dtype());
-  const Tensor a = on_host(given), r = on_host(f.r);
-  EXPECT_EQ(largest(tril(r, -1)), 0);
+  const double allowed =
+      4 * static_cast<double>(std::max({m, n, int64_t{1}})) * epsilon(f.r.dtype());
+  const Tensor a = copy_to_host(given), r = copy_to_host(f.r);
+  EXPECT_EQ(max_abs(tril(r, -1)), 0);
   for (const double v : values(diagonal(r, 0, -2, -1))) EXPECT_GE(v, 0);
   if (mode == QrMode::r) {
     EXPECT_FALSE(f.q.defined());
@@ -62,14 +63,14 @@ void expect_decomposed(const Tensor& given, const Qr& f, QrMode mode) {
   ASSERT_EQ(f.q.shape()[-2], m);
   ASSERT_EQ(f.q.shape()[-1], inner);
   EXPECT_EQ(f.q.dtype(), f.r.dtype());
-  const Tensor q = on_host(f.q);
+  const Tensor q = copy_to_host(f.q);
   if (inner > 0) {
-    EXPECT_LE(largest(matmul(q, q, {.transpose_a = true}) - eye(inner, 0, 0, {cpu(), f64})),
+    EXPECT_LE(max_abs(matmul(q, q, {.transpose_a = true}) - eye(inner, 0, 0, {cpu(), f64})),
               allowed);
   }
   if (a.size() == 0) return;
-  const Tensor scale = columns_of(a), off = columns_of(matmul(q, r) - a);
-  EXPECT_TRUE(all(off <= scale * allowed).item<bool>());
+  const Tensor scale = column_maxima(a), error = column_maxima(matmul(q, r) - a);
+  EXPECT_TRUE(all(error <= scale * allowed).item<bool>());
 }
 
 TEST(Qr, DecomposesMatricesOfAllSizes) {
@@ -118,8 +119,8 @@ TEST(Qr, OfABatchIsThatOfEachMatrix) {
 TEST(Qr, DoesNotDependOnTheLayout) {
   for (Context c : contexts()) {
     const Tensor wide = random_matrices({2, 6, 8}, c, f64);
-    const Tensor every = slice_axis(wide, -1, Slice(0, 8, 2)), turned = swapaxes(wide, -1, -2);
-    for (const Tensor& a : {every, turned, wide[1].T()}) {
+    const Tensor every = slice_axis(wide, -1, Slice(0, 8, 2)), transposed = swapaxes(wide, -1, -2);
+    for (const Tensor& a : {every, transposed, wide[1].T()}) {
       const Qr f = qr(a), packed = qr(a.copyto(c));
       expect_equal(f.q, packed.q);
       expect_equal(f.r, packed.r);
@@ -212,19 +213,19 @@ TEST(Qr, NaNStaysInItsMatrix) {
     for (const Shape& shape : {Shape{3, 5, 4}, Shape{3, 4, 5}, Shape{3, 130, 125}})
       for (const double bad : {std::nan(""), HUGE_VAL, -HUGE_VAL})
         for (QrMode mode : {QrMode::reduced, QrMode::complete}) {
-          const Tensor a = random_matrices(shape, c, f64), with = a.copyto(c);
-          with[1][2][3] = full({}, bad, {c, f64});
-          const Qr f = qr(with, mode), without = qr(a, mode);
+          const Tensor a = random_matrices(shape, c, f64), broken = a.copyto(c);
+          broken[1][2][3] = full({}, bad, {c, f64});
+          const Qr f = qr(broken, mode), intact = qr(a, mode);
           for (int64_t i : {0, 2}) {
-            expect_equal(f.q[i], without.q[i]);
-            expect_equal(f.r[i], without.r[i]);
+            expect_equal(f.q[i], intact.q[i]);
+            expect_equal(f.r[i], intact.r[i]);
           }
           for (const double v : values(f.q[1])) EXPECT_TRUE(std::isnan(v));
           const int64_t k = std::min(shape[1], shape[2]);
           for (const double v : values(diagonal(f.r[1]))) EXPECT_TRUE(std::isnan(v));
           EXPECT_TRUE(std::isnan(f.r[1][k - 1][shape[2] - 1].item<double>()));
-          EXPECT_EQ(largest(tril(f.r[1], -1)), 0);
-          EXPECT_TRUE(std::isnan(qr(with, QrMode::r).r[1][0][0].item<double>()));
+          EXPECT_EQ(max_abs(tril(f.r[1], -1)), 0);
+          EXPECT_TRUE(std::isnan(qr(broken, QrMode::r).r[1][0][0].item<double>()));
         }
 }
 

@@ -1,6 +1,6 @@
 // Decompositions of one large matrix, and of very many small ones.
 #include <locus/ops/products.h>
-#include "tests/linalg/spectral.h"
+#include "tests/linalg/matrices.h"
 #include "tests/support/contexts.h"
 
 namespace locus::test {
@@ -8,27 +8,27 @@ namespace {
 
 // |error| within LAPACK's limit for n columns, whose operands are up to `size`.
 void expect_small(const Tensor& error, int64_t n, double size) {
-  EXPECT_LE(largest(error), 30 * static_cast<double>(n) * size * 0x1p-23) << describe(error);
+  EXPECT_LE(max_abs(error), 30 * static_cast<double>(n) * size * 0x1p-23) << describe(error);
 }
 void expect_orthonormal_columns(const Tensor& q) {
-  const Tensor product = matmul(transposed(q), q);
-  expect_small(product - one_like(product), q.shape()[q.ndim() - 2], 1);
+  const Tensor product = matmul(transpose_matrices(q), q);
+  expect_small(product - identity_like(product), q.shape()[q.ndim() - 2], 1);
 }
 
 // What every decomposition of a (..., n, n), symmetric and positive definite, reconstructs.
 void expect_decompositions(const Tensor& a) {
   const int64_t n = a.shape()[a.ndim() - 1];
-  const double size = largest(a);
-  const Tensor one = broadcast_to(one_like(a), a.shape());
+  const double size = max_abs(a);
+  const Tensor one = broadcast_to(identity_like(a), a.shape());
   {
     SCOPED_TRACE("cholesky, solve, inv");
     const Tensor l = cholesky(a), b = normal_numbers(a.shape(), a.context(), f32, 1);
-    expect_small(matmul(l, transposed(l)) - a, n, size);
+    expect_small(matmul(l, transpose_matrices(l)) - a, n, size);
     const Tensor x = solve(a, b), y = solve_triangular(l, b);
-    expect_small(matmul(a, x) - b, n, size * std::max(1., largest(x)));
-    expect_small(matmul(l, y) - b, n, std::max(1., largest(l)) * std::max(1., largest(y)));
+    expect_small(matmul(a, x) - b, n, size * std::max(1., max_abs(x)));
+    expect_small(matmul(l, y) - b, n, std::max(1., max_abs(l)) * std::max(1., max_abs(y)));
     const Tensor inverse = inv(a);
-    expect_small(matmul(a, inverse) - one, n, size * largest(inverse));
+    expect_small(matmul(a, inverse) - one, n, size * max_abs(inverse));
   }
   {
     SCOPED_TRACE("lu, qr");
@@ -41,12 +41,12 @@ void expect_decompositions(const Tensor& a) {
   {
     SCOPED_TRACE("eigh, svd");
     const auto [w, v] = eigh(a);
-    expect_small(matmul(v * expand_dims(w, -2), transposed(v)) - a, n, size);
+    expect_small(matmul(v * expand_dims(w, -2), transpose_matrices(v)) - a, n, size);
     expect_orthonormal_columns(v);
     const auto [u, s, vh] = svd(a);
     expect_small(matmul(u * expand_dims(s, -2), vh) - a, n, size);
     expect_orthonormal_columns(u);
-    expect_orthonormal_columns(transposed(vh));
+    expect_orthonormal_columns(transpose_matrices(vh));
     expect_small(flip(s, -1) - w, n, size);
     const Tensor logarithms = sum(log(w), -1);
     expect_small(slogdet(a).logabsdet - logarithms, n, size);
@@ -55,7 +55,7 @@ void expect_decompositions(const Tensor& a) {
 
 Tensor positive_definite(Context c, const Shape& shape) {
   const Tensor x = normal_numbers(shape, c, f32);
-  return matmul(x, transposed(x)) + one_like(x);
+  return matmul(x, transpose_matrices(x)) + identity_like(x);
 }
 
 TEST(LinearAlgebra, DecomposesAMatrixOf500) {

@@ -6,7 +6,7 @@
 #include <locus/ops/join.h>
 #include <locus/ops/named.h>
 #include <locus/ops/rearrange.h>
-#include "tests/linalg/spectral.h"
+#include "tests/linalg/matrices.h"
 
 namespace locus::test {
 namespace {
@@ -17,7 +17,7 @@ constexpr int64_t kSizes[] = {0, 1, 2, 31, 32, 33, 200};
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 template <class F>
-void each_dtype(F f) {
+void for_each_dtype(F f) {
   for (Context c : contexts())
     for (DType d : {f32, f64}) {
       SCOPED_TRACE(to_string(c) + " " + name(d));
@@ -45,10 +45,10 @@ void expect_signs(const Tensor& vectors) {
   };
   for (int64_t k = 0; m * n > 0 && k < vectors.size() / (m * n); ++k)
     for (int64_t j = 0; j < n; ++j) {
-      double most = 0;
-      for (int64_t i = 0; i < m; ++i) most = std::max(most, std::fabs(at(k, i, j)));
+      double largest = 0;
+      for (int64_t i = 0; i < m; ++i) largest = std::max(largest, std::fabs(at(k, i, j)));
       int64_t i = 0;
-      while (std::fabs(at(k, i, j)) < most * (1 - 1. / 256)) ++i;
+      while (std::fabs(at(k, i, j)) < largest * (1 - 1. / 256)) ++i;
       EXPECT_GT(at(k, i, j), 0) << "vector " << j << " of matrix " << k;
     }
 }
@@ -56,9 +56,9 @@ void expect_signs(const Tensor& vectors) {
 void expect_eigen(const Tensor& a) {
   const auto [w, v] = eigh(a);
   const int64_t n = a.shape()[a.ndim() - 1];
-  const double size = size_of(a);
-  expect_close(matmul(v * expand_dims(w, -2), transposed(v)), a, n, size);
-  expect_close(matmul(transposed(v), v), broadcast_to(one_like(a), a.shape()), n, 1);
+  const double size = max_norm(a);
+  expect_close(matmul(v * expand_dims(w, -2), transpose_matrices(v)), a, n, size);
+  expect_close(matmul(transpose_matrices(v), v), broadcast_to(identity_like(a), a.shape()), n, 1);
   expect_close(eigvalsh(a), w, n, size);
   if (n > 1) {
     const Tensor rest = slice_axis(w, -1, Slice(1, {})), before = slice_axis(w, -1, Slice(0, -1));
@@ -70,25 +70,25 @@ void expect_eigen(const Tensor& a) {
 void expect_singular(const Tensor& a) {
   const int64_t m = a.shape()[a.ndim() - 2], n = a.shape()[a.ndim() - 1], k = std::min(m, n);
   const int64_t longest = std::max(m, n);
-  const double size = size_of(a);
+  const double size = max_norm(a);
   for (const bool full : {false, true}) {
     const auto [u, s, vh] = svd(a, {.full_matrices = full});
     ASSERT_EQ(u.shape()[u.ndim() - 1], full ? m : k);
     ASSERT_EQ(vh.shape()[vh.ndim() - 2], full ? n : k);
     const Tensor left = slice_axis(u, -1, Slice(0, k)), right = slice_axis(vh, -2, Slice(0, k));
     expect_close(matmul(left * expand_dims(s, -2), right), a, longest, size);
-    const Tensor uu = matmul(transposed(u), u), vv = matmul(vh, transposed(vh));
-    expect_close(uu, broadcast_to(one_like(uu), uu.shape()), longest, 1);
-    expect_close(vv, broadcast_to(one_like(vv), vv.shape()), longest, 1);
+    const Tensor uu = matmul(transpose_matrices(u), u), vv = matmul(vh, transpose_matrices(vh));
+    expect_close(uu, broadcast_to(identity_like(uu), uu.shape()), longest, 1);
+    expect_close(vv, broadcast_to(identity_like(vv), vv.shape()), longest, 1);
     expect_descending(s);
     expect_signs(u);
-    expect_signs(transposed(slice_axis(vh, -2, Slice(k, {}))));
+    expect_signs(transpose_matrices(slice_axis(vh, -2, Slice(k, {}))));
     expect_close(svdvals(a), s, longest, size);
   }
 }
 
 TEST(Eigh, ReconstructsItsMatrix) {
-  each_dtype([](Context c, DType d) {
+  for_each_dtype([](Context c, DType d) {
     for (const int64_t n : kSizes) {
       expect_eigen(symmetric_numbers({n, n}, c, d));
       if (n <= 33) expect_eigen(symmetric_numbers({3, 2, n, n}, c, d, 1));
@@ -98,14 +98,14 @@ TEST(Eigh, ReconstructsItsMatrix) {
 }
 
 TEST(Eigh, ReconstructsSingularEqualAndIllConditionedMatrices) {
-  each_dtype([](Context c, DType d) {
+  for_each_dtype([](Context c, DType d) {
     for (const int64_t n : {1, 2, 5, 33}) {
       const TensorOptions like{c, d};
       expect_eigen(zeros({n, n}, like));
       expect_eigen(eye(n, 0, 0, like));
       expect_eigen(ones({n, n}, like));
       const Tensor x = normal_numbers({n, 1}, c, d);
-      expect_eigen(matmul(x, transposed(x)));
+      expect_eigen(matmul(x, transpose_matrices(x)));
       // Elements from 1 to 1e-8 of the diagonal.
       const Tensor scale = exp(arange(n, like) * (-18. / static_cast<double>(n)));
       expect_eigen(symmetric_numbers({n, n}, c, d) * scale * expand_dims(scale, -1));
@@ -115,11 +115,11 @@ TEST(Eigh, ReconstructsSingularEqualAndIllConditionedMatrices) {
 }
 
 TEST(Eigh, ReadsOneTriangle) {
-  each_dtype([](Context c, DType d) {
+  for_each_dtype([](Context c, DType d) {
     for (const int64_t n : {2, 5, 33}) {
       const Tensor a = symmetric_numbers({2, n, n}, c, d), nan = full({2, n, n}, kNaN, {c, d});
       const Tensor below = eye(n, 0, 0, {c, d}) + tril(ones({n, n}, {c, d}), -1);
-      const Tensor lower = where(below != 0, a, nan), upper = transposed(lower);
+      const Tensor lower = where(below != 0, a, nan), upper = transpose_matrices(lower);
       const auto [w, v] = eigh(a);
       EXPECT_EQ(values(eigh(lower).eigenvectors), values(v));
       EXPECT_EQ(values(eigh(upper, {.upper = true}).eigenvectors), values(v));
@@ -130,7 +130,7 @@ TEST(Eigh, ReadsOneTriangle) {
 }
 
 TEST(Svd, ReconstructsItsMatrix) {
-  each_dtype([](Context c, DType d) {
+  for_each_dtype([](Context c, DType d) {
     for (const int64_t n : kSizes)
       for (const auto& [rows, columns] : {std::pair{n, n}, {n, n + 3}, {n + 3, n}, {2 * n, n}}) {
         expect_singular(normal_numbers({rows, columns}, c, d));
@@ -142,7 +142,7 @@ TEST(Svd, ReconstructsItsMatrix) {
 }
 
 TEST(Svd, ReconstructsSingularEqualAndIllConditionedMatrices) {
-  each_dtype([](Context c, DType d) {
+  for_each_dtype([](Context c, DType d) {
     const TensorOptions like{c, d};
     for (const auto& [m, n] :
          {std::pair<int64_t, int64_t>{1, 1}, {2, 2}, {5, 3}, {20, 33}, {33, 33}}) {
@@ -164,7 +164,8 @@ TEST(Spectral, OfStridedMatricesIsThatOfCopies) {
     EXPECT_EQ(values(eigh(a).eigenvectors), values(eigh(a.copyto(c)).eigenvectors));
     const Tensor wide = slice_axis(x, -1, Slice(5, 1, -1));
     EXPECT_EQ(values(svd(wide).u), values(svd(wide.copyto(c)).u));
-    EXPECT_EQ(values(svdvals(transposed(wide))), values(svdvals(transposed(wide).copyto(c))));
+    EXPECT_EQ(values(svdvals(transpose_matrices(wide))),
+              values(svdvals(transpose_matrices(wide).copyto(c))));
   }
 }
 
@@ -183,7 +184,7 @@ TEST(Spectral, ComputesIntegersInF64AndRefuses16Bits) {
 
 // One entry that is not finite is an error that names it, or NaN there and nowhere else.
 TEST(Spectral, OfAnEntryThatIsNotFiniteFailsAlone) {
-  each_dtype([](Context c, DType d) {
+  for_each_dtype([](Context c, DType d) {
     for (const int64_t n : {3, 40})
       for (const double bad : {kNaN, std::numeric_limits<double>::infinity()}) {
         const Tensor good = symmetric_numbers({2, 2, n, n}, c, d), a = good.copyto(c);
@@ -195,7 +196,7 @@ TEST(Spectral, OfAnEntryThatIsNotFiniteFailsAlone) {
         EXPECT_THAT(message_of<ValueError>([&] { svd(a); }), StartsWith("svd" + entry));
         EXPECT_THAT(message_of<ValueError>([&] { svdvals(a); }), StartsWith("svdvals" + entry));
         EXPECT_THAT(message_of<ValueError>([&] { eigh(a[1][0]); }), HasSubstr("the matrix is not"));
-        const auto expect_alone = [&](const Tensor& got, const Tensor& right) {
+        const auto expect_only_entry_is_nan = [&](const Tensor& got, const Tensor& right) {
           for (const int64_t i : {0, 1})
             for (const int64_t j : {0, 1}) {
               if (i == 1 && j == 0)
@@ -204,12 +205,12 @@ TEST(Spectral, OfAnEntryThatIsNotFiniteFailsAlone) {
                 EXPECT_EQ(values(got[i][j]), values(right[i][j]));
             }
         };
-        expect_alone(eigh(a, {.check = false}).eigenvalues, eigh(good).eigenvalues);
-        expect_alone(eigh(a, {.check = false}).eigenvectors, eigh(good).eigenvectors);
-        expect_alone(eigvalsh(a, {.check = false}), eigvalsh(good));
-        expect_alone(svd(a, {.check = false}).u, svd(good).u);
-        expect_alone(svd(a, {.check = false}).vh, svd(good).vh);
-        expect_alone(svdvals(a, {.check = false}), svdvals(good));
+        expect_only_entry_is_nan(eigh(a, {.check = false}).eigenvalues, eigh(good).eigenvalues);
+        expect_only_entry_is_nan(eigh(a, {.check = false}).eigenvectors, eigh(good).eigenvectors);
+        expect_only_entry_is_nan(eigvalsh(a, {.check = false}), eigvalsh(good));
+        expect_only_entry_is_nan(svd(a, {.check = false}).u, svd(good).u);
+        expect_only_entry_is_nan(svd(a, {.check = false}).vh, svd(good).vh);
+        expect_only_entry_is_nan(svdvals(a, {.check = false}), svdvals(good));
       }
   });
 }

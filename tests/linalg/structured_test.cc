@@ -3,7 +3,7 @@
 #include <functional>
 
 #include <locus/ops/join.h>
-#include "tests/linalg/spectral.h"
+#include "tests/linalg/matrices.h"
 #include "tests/support/contexts.h"
 
 namespace locus::test {
@@ -52,13 +52,13 @@ Tensor matrix(const Structure& s, int64_t n, Context c, DType d) {
 }
 
 void expect_orthonormal_columns(const Tensor& v) {
-  const Tensor product = matmul(transposed(v), v);
-  expect_close(product, broadcast_to(one_like(product), product.shape()), v.shape()[v.ndim() - 1],
-               1);
+  const Tensor product = matmul(transpose_matrices(v), v);
+  expect_close(product, broadcast_to(identity_like(product), product.shape()),
+               v.shape()[v.ndim() - 1], 1);
 }
 
 // One matrix, and two: solvers take several matrices in other ways.
-void each_structure(const auto& expect) {
+void for_each_structure(const auto& expect) {
   for (const Context c : kernel_contexts())
     for (const DType d : {f32, f64})
       for (const int64_t n : {2, 5, 7, 11, 16, 17, 22, 25, 30, 32, 33, 38, 64, 97})
@@ -72,22 +72,22 @@ void each_structure(const auto& expect) {
 }
 
 TEST(Eigh, OfStructuredMatricesHasOrthonormalVectors) {
-  each_structure([](const Tensor& a) {
+  for_each_structure([](const Tensor& a) {
     const auto [w, v] = eigh(a);
     expect_orthonormal_columns(v);
-    expect_close(matmul(v * expand_dims(w, -2), transposed(v)), a, a.shape()[a.ndim() - 1],
-                 size_of(a));
-    expect_close(eigvalsh(a), w, a.shape()[a.ndim() - 1], size_of(a));
+    expect_close(matmul(v * expand_dims(w, -2), transpose_matrices(v)), a, a.shape()[a.ndim() - 1],
+                 max_norm(a));
+    expect_close(eigvalsh(a), w, a.shape()[a.ndim() - 1], max_norm(a));
   });
 }
 
 TEST(Svd, OfStructuredMatricesHasOrthonormalVectors) {
-  each_structure([](const Tensor& a) {
+  for_each_structure([](const Tensor& a) {
     const auto [u, s, vh] = svd(a);
     expect_orthonormal_columns(u);
-    expect_orthonormal_columns(transposed(vh));
-    expect_close(matmul(u * expand_dims(s, -2), vh), a, a.shape()[a.ndim() - 1], size_of(a));
-    expect_close(svdvals(a), s, a.shape()[a.ndim() - 1], size_of(a));
+    expect_orthonormal_columns(transpose_matrices(vh));
+    expect_close(matmul(u * expand_dims(s, -2), vh), a, a.shape()[a.ndim() - 1], max_norm(a));
+    expect_close(svdvals(a), s, a.shape()[a.ndim() - 1], max_norm(a));
   });
 }
 

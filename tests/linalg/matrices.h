@@ -24,24 +24,24 @@ inline Tensor normal_numbers(const Shape& shape, Context c, DType d = f64, unsig
   for (double& x : v) x = draw(random);
   return from_values(v, shape, c, d);
 }
-inline Tensor transposed(const Tensor& x) { return swapaxes(x, -1, -2); }
+inline Tensor transpose_matrices(const Tensor& x) { return swapaxes(x, -1, -2); }
 inline Tensor symmetric_numbers(const Shape& shape, Context c, DType d = f64, unsigned seed = 0) {
   const Tensor x = normal_numbers(shape, c, d, seed);
-  return (x + transposed(x)) * .5;
+  return (x + transpose_matrices(x)) * .5;
 }
-inline Tensor one_like(const Tensor& square) {
+inline Tensor identity_like(const Tensor& square) {
   return eye(square.shape()[square.ndim() - 1], 0, 0, {square.context(), square.dtype()});
 }
 
-inline double largest(const Tensor& x) { return x.size() == 0 ? 0 : max(abs(x)).item<double>(); }
+inline double max_abs(const Tensor& x) { return x.size() == 0 ? 0 : max(abs(x)).item<double>(); }
 inline double epsilon(DType d) { return d == f64 ? 0x1p-52 : 0x1p-23; }
 // The largest norm of the matrices.
-inline double size_of(const Tensor& a) { return largest(norm(a, {.axis = {-2, -1}})); }
+inline double max_norm(const Tensor& a) { return max_abs(norm(a, {.axis = {-2, -1}})); }
 // Each element of `got` is right within 8 n epsilon times a size.
 inline void expect_close(const Tensor& got, const Tensor& wanted, int64_t n, double size) {
   ASSERT_EQ(got.shape(), wanted.shape());
   const double allowed = 8 * static_cast<double>(n) * epsilon(got.dtype()) * size;
-  EXPECT_LE(largest(got - wanted), allowed) << got.shape() << " " << name(got.dtype());
+  EXPECT_LE(max_abs(got - wanted), allowed) << got.shape() << " " << name(got.dtype());
 }
 
 }  // namespace locus::test
