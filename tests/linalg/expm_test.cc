@@ -39,8 +39,9 @@ TEST(Expm, OfKnownMatrices) {
                 {1, 1, 3.5, 0, 1, 3, 0, 0, 1}, 1e-15, "nilpotent");
     for (const double angle : {1e-9, .3, 2., 50., 1000.}) {
       const Tensor rotation = array({{0.0, -angle}, {angle, 0.0}}, {c, f64});
-      const double s = std::sin(angle), c1 = std::cos(angle);
-      expect_near(values(expm(rotation)), {c1, -s, s, c1}, 1e-15 * (4 + 8 * angle), "rotation");
+      const double sine = std::sin(angle), cosine = std::cos(angle);
+      expect_near(values(expm(rotation)), {cosine, -sine, sine, cosine}, 1e-15 * (4 + 8 * angle),
+                  "rotation");
     }
     const Tensor numbers =
         array({{-700.0}, {-1.0}, {0.0}, {1.0}, {600.0}}, {c, f64}).reshape({5, 1, 1});

@@ -16,7 +16,7 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 // Penrose's conditions.
 void expect_inverse(const Tensor& a, const Tensor& p) {
-  const int64_t n = std::max(a.shape()[a.ndim() - 1], a.shape()[a.ndim() - 2]);
+  const int64_t n = std::max(a.shape()[-1], a.shape()[-2]);
   const double size = (1 + max_abs(a)) * (1 + max_abs(p)) * static_cast<double>(n);
   const Tensor ap = matmul(a, p), pa = matmul(p, a);
   expect_close(matmul(ap, a), a, n, size * (1 + max_abs(a)));
@@ -46,7 +46,7 @@ TEST(Lstsq, SolvesWithTheSmallestNorm) {
     for (DType d : {f32, f64})
       for (const Shape& shape : {Shape{3, 3}, Shape{2, 6, 3}, Shape{3, 6}, Shape{40, 33}}) {
         const Tensor a = normal_numbers(shape, c, d);
-        const int64_t m = shape[shape.rank() - 2], n = shape[shape.rank() - 1];
+        const int64_t m = shape[-2], n = shape[-1];
         const Tensor b = normal_numbers({m, 2}, c, d, 1);
         const auto [x, residuals, rank, s] = lstsq(a, b);
         expect_close(x, matmul(pinv(a), b), 40, 100 * max_abs(pinv(a)) * max_abs(b));

@@ -3,9 +3,9 @@
 #include <vector>
 
 #include <locus/locus.h>
+#include "tests/linalg/matrices.h"
 #include "tests/support/contexts.h"
 #include "tests/support/expect_line.h"
-#include "tests/tape/gradcheck.h"
 
 namespace locus::test {
 namespace {
@@ -16,21 +16,9 @@ using testing::StartsWith;
 Tensor random_matrix(Context c, DType d, const Shape& shape) {
   return random::normal(0, 1, shape, {c, d});
 }
-Tensor transpose_matrices(const Tensor& x) { return swapaxes(x, -1, -2); }
-Tensor identity_like(const Tensor& a) {
-  return eye(a.shape()[a.ndim() - 1], 0, 0, {a.context(), a.dtype()});
-}
-// Symmetric, with eigenvalues from about 1 on.
-Tensor positive_definite(Context c, DType d, const Shape& shape) {
-  const Tensor x = random_matrix(c, d, shape);
-  return matmul(x, transpose_matrices(x)) + identity_like(x);
-}
-double max_abs(const Tensor& x) { return x.size() == 0 ? 0 : max(abs(x)).item<double>(); }
-double epsilon(DType d) { return d == f64 ? 0x1p-52 : 0x1p-23; }
-
 // LAPACK's tests: an error divided by n, the size of the operands and epsilon is below 30.
 void expect_small(const Tensor& error, const Tensor& a, double factor = 1) {
-  const auto n = static_cast<double>(std::max<int64_t>(1, a.shape()[a.ndim() - 1]));
+  const auto n = static_cast<double>(std::max<int64_t>(1, a.shape()[-1]));
   EXPECT_LE(max_abs(error), 30 * n * std::max(max_abs(a), 1.) * factor * epsilon(a.dtype()))
       << describe(a);
 }
@@ -49,7 +37,7 @@ void for_each_matrix(const auto& f) {
 
 TEST(Cholesky, ReconstructsTheMatrix) {
   for_each_matrix([](Context c, DType d, const Shape& shape) {
-    const Tensor a = positive_definite(c, d, shape), l = cholesky(a);
+    const Tensor a = positive_definite_numbers(shape, c, d), l = cholesky(a);
     expect_small(matmul(l, transpose_matrices(l)) - a, a);
     expect_small(l - tril(l), a, 0);
     const Tensor u = cholesky(a + tril(a, -1), {.upper = true});
@@ -86,7 +74,7 @@ TEST(Cholesky, TakesIllConditionedMatrices) {
 TEST(Solve, LeavesASmallResidual) {
   for_each_matrix([](Context c, DType d, const Shape& shape) {
     const Tensor a = random_matrix(c, d, shape) + identity_like(random_matrix(c, d, shape)) * 3;
-    const Tensor b = random_matrix(c, d, {shape[shape.rank() - 1], 3});
+    const Tensor b = random_matrix(c, d, {shape[-1], 3});
     const Tensor x = solve(a, b), i = inv(a);
     expect_small(matmul(a, x) - b, a, std::max(1., max_abs(x)));
     expect_small(matmul(a, i) - identity_like(a), a, std::max(1., max_abs(i)));
@@ -121,7 +109,7 @@ TEST(Solve, TakesStridedMatrices) {
 TEST(SolveTriangular, ReadsOneTriangle) {
   for_each_matrix([](Context c, DType d, const Shape& shape) {
     const Tensor x = random_matrix(c, d, shape) * .1, whole = x + identity_like(x) * 2;
-    const Tensor b = random_matrix(c, d, {shape[shape.rank() - 1], 2});
+    const Tensor b = random_matrix(c, d, {shape[-1], 2});
     for (const bool upper : {false, true})
       for (const bool transpose : {false, true})
         for (const bool unit : {false, true}) {
@@ -153,8 +141,8 @@ TEST(Lu, ReconstructsTheMatrix) {
           const Tensor a = random_matrix(c, d, shape);
           const Lu f = lu(a);
           const int64_t k = std::min(m, n);
-          EXPECT_EQ(f.l.shape()[f.l.ndim() - 1], k);
-          EXPECT_EQ(f.u.shape()[f.u.ndim() - 2], k);
+          EXPECT_EQ(f.l.shape()[-1], k);
+          EXPECT_EQ(f.u.shape()[-2], k);
           const double tolerance =
               30. * std::max<int64_t>({m, n, 1}) * epsilon(d) * std::max(1., max_abs(a));
           EXPECT_LE(max_abs(matmul(f.p, matmul(f.l, f.u)) - a), tolerance);

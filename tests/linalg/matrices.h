@@ -1,4 +1,4 @@
-// Matrices for tests of eigenvalues and singular values, and the size of errors.
+// Matrices for tests of linear algebra, and the size of errors.
 #pragma once
 
 #include <cmath>
@@ -25,12 +25,17 @@ inline Tensor normal_numbers(const Shape& shape, Context c, DType d = f64, unsig
   return from_values(v, shape, c, d);
 }
 inline Tensor transpose_matrices(const Tensor& x) { return swapaxes(x, -1, -2); }
+inline Tensor symmetrize(const Tensor& x) { return (x + transpose_matrices(x)) * .5; }
 inline Tensor symmetric_numbers(const Shape& shape, Context c, DType d = f64, unsigned seed = 0) {
-  const Tensor x = normal_numbers(shape, c, d, seed);
-  return (x + transpose_matrices(x)) * .5;
+  return symmetrize(normal_numbers(shape, c, d, seed));
 }
 inline Tensor identity_like(const Tensor& square) {
-  return eye(square.shape()[square.ndim() - 1], 0, 0, {square.context(), square.dtype()});
+  return eye(square.shape()[-1], 0, 0, {square.context(), square.dtype()});
+}
+// Symmetric, with eigenvalues from about 1 on.
+inline Tensor positive_definite_numbers(const Shape& shape, Context c, DType d = f64) {
+  const Tensor x = normal_numbers(shape, c, d);
+  return matmul(x, transpose_matrices(x)) + identity_like(x);
 }
 
 inline double max_abs(const Tensor& x) { return x.size() == 0 ? 0 : max(abs(x)).item<double>(); }

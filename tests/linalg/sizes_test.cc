@@ -12,12 +12,12 @@ void expect_small(const Tensor& error, int64_t n, double size) {
 }
 void expect_orthonormal_columns(const Tensor& q) {
   const Tensor product = matmul(transpose_matrices(q), q);
-  expect_small(product - identity_like(product), q.shape()[q.ndim() - 2], 1);
+  expect_small(product - identity_like(product), q.shape()[-2], 1);
 }
 
 // What every decomposition of a (..., n, n), symmetric and positive definite, reconstructs.
 void expect_decompositions(const Tensor& a) {
-  const int64_t n = a.shape()[a.ndim() - 1];
+  const int64_t n = a.shape()[-1];
   const double size = max_abs(a);
   const Tensor one = broadcast_to(identity_like(a), a.shape());
   {
@@ -53,22 +53,17 @@ void expect_decompositions(const Tensor& a) {
   }
 }
 
-Tensor positive_definite(Context c, const Shape& shape) {
-  const Tensor x = normal_numbers(shape, c, f32);
-  return matmul(x, transpose_matrices(x)) + identity_like(x);
-}
-
 TEST(LinearAlgebra, DecomposesAMatrixOf500) {
   for (const Context c : kernel_contexts()) {
     SCOPED_TRACE(to_string(c));
-    expect_decompositions(positive_definite(c, {500, 500}));
+    expect_decompositions(positive_definite_numbers({500, 500}, c, f32));
   }
 }
 
 TEST(LinearAlgebra, DecomposesAHundredThousandMatrices) {
   for (const Context c : kernel_contexts()) {
     SCOPED_TRACE(to_string(c));
-    expect_decompositions(positive_definite(c, {100000, 3, 3}));
+    expect_decompositions(positive_definite_numbers({100000, 3, 3}, c, f32));
   }
 }
 

@@ -8,7 +8,6 @@ namespace {
 
 using testing::HasSubstr;
 
-Tensor symmetrize(const Tensor& x) { return (x + transpose_matrices(x)) * .5; }
 Tensor gradient_of(const std::function<Tensor(const Tensor&)>& f, const Tensor& a) {
   const Tensor x = a.copyto(a.context());
   x.attach_grad();
@@ -144,7 +143,7 @@ TEST(PinvGradient, OfFirstAndSecondOrderAgreesWithDifferences) {
     for (const Shape& shape : {Shape{3, 3}, Shape{2, 4, 2}, Shape{2, 4}}) {
       const Tensor a = normal_numbers(shape, c);
       check_gradients([](const Tensors& x) -> Tensors { return {pinv(x[0])}; }, {a});
-      const Tensor b = normal_numbers({shape[shape.rank() - 2], 3}, c, f64, 1);
+      const Tensor b = normal_numbers({shape[-2], 3}, c, f64, 1);
       check_gradients(
           [](const Tensors& x) -> Tensors {
             const Lstsq f = lstsq(x[0], x[1]);

@@ -28,7 +28,7 @@ void for_each_dtype(F f) {
 
 void expect_descending(const Tensor& s) {
   const std::vector<double> v = values(s);
-  const auto n = static_cast<size_t>(s.shape()[s.ndim() - 1]);
+  const auto n = static_cast<size_t>(s.shape()[-1]);
   for (size_t i = 0; i < v.size(); ++i) {
     EXPECT_GE(v[i], 0);
     if (i % n > 0) {
@@ -38,7 +38,7 @@ void expect_descending(const Tensor& s) {
 }
 // Vectors are columns: the first of the components near the largest is positive.
 void expect_signs(const Tensor& vectors) {
-  const int64_t m = vectors.shape()[vectors.ndim() - 2], n = vectors.shape()[vectors.ndim() - 1];
+  const int64_t m = vectors.shape()[-2], n = vectors.shape()[-1];
   const std::vector<double> v = values(vectors);
   const auto at = [&](int64_t k, int64_t i, int64_t j) {
     return v[static_cast<size_t>((k * m + i) * n + j)];
@@ -55,7 +55,7 @@ void expect_signs(const Tensor& vectors) {
 
 void expect_eigen(const Tensor& a) {
   const auto [w, v] = eigh(a);
-  const int64_t n = a.shape()[a.ndim() - 1];
+  const int64_t n = a.shape()[-1];
   const double size = max_norm(a);
   expect_close(matmul(v * expand_dims(w, -2), transpose_matrices(v)), a, n, size);
   expect_close(matmul(transpose_matrices(v), v), broadcast_to(identity_like(a), a.shape()), n, 1);
@@ -68,13 +68,13 @@ void expect_eigen(const Tensor& a) {
 }
 
 void expect_singular(const Tensor& a) {
-  const int64_t m = a.shape()[a.ndim() - 2], n = a.shape()[a.ndim() - 1], k = std::min(m, n);
+  const int64_t m = a.shape()[-2], n = a.shape()[-1], k = std::min(m, n);
   const int64_t longest = std::max(m, n);
   const double size = max_norm(a);
   for (const bool full : {false, true}) {
     const auto [u, s, vh] = svd(a, {.full_matrices = full});
-    ASSERT_EQ(u.shape()[u.ndim() - 1], full ? m : k);
-    ASSERT_EQ(vh.shape()[vh.ndim() - 2], full ? n : k);
+    ASSERT_EQ(u.shape()[-1], full ? m : k);
+    ASSERT_EQ(vh.shape()[-2], full ? n : k);
     const Tensor left = slice_axis(u, -1, Slice(0, k)), right = slice_axis(vh, -2, Slice(0, k));
     expect_close(matmul(left * expand_dims(s, -2), right), a, longest, size);
     const Tensor uu = matmul(transpose_matrices(u), u), vv = matmul(vh, transpose_matrices(vh));

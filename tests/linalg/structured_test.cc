@@ -53,8 +53,7 @@ Tensor matrix(const Structure& s, int64_t n, Context c, DType d) {
 
 void expect_orthonormal_columns(const Tensor& v) {
   const Tensor product = matmul(transpose_matrices(v), v);
-  expect_close(product, broadcast_to(identity_like(product), product.shape()),
-               v.shape()[v.ndim() - 1], 1);
+  expect_close(product, broadcast_to(identity_like(product), product.shape()), v.shape()[-1], 1);
 }
 
 // One matrix, and two: solvers take several matrices in other ways.
@@ -75,9 +74,9 @@ TEST(Eigh, OfStructuredMatricesHasOrthonormalVectors) {
   for_each_structure([](const Tensor& a) {
     const auto [w, v] = eigh(a);
     expect_orthonormal_columns(v);
-    expect_close(matmul(v * expand_dims(w, -2), transpose_matrices(v)), a, a.shape()[a.ndim() - 1],
+    expect_close(matmul(v * expand_dims(w, -2), transpose_matrices(v)), a, a.shape()[-1],
                  max_norm(a));
-    expect_close(eigvalsh(a), w, a.shape()[a.ndim() - 1], max_norm(a));
+    expect_close(eigvalsh(a), w, a.shape()[-1], max_norm(a));
   });
 }
 
@@ -86,8 +85,8 @@ TEST(Svd, OfStructuredMatricesHasOrthonormalVectors) {
     const auto [u, s, vh] = svd(a);
     expect_orthonormal_columns(u);
     expect_orthonormal_columns(transpose_matrices(vh));
-    expect_close(matmul(u * expand_dims(s, -2), vh), a, a.shape()[a.ndim() - 1], max_norm(a));
-    expect_close(svdvals(a), s, a.shape()[a.ndim() - 1], max_norm(a));
+    expect_close(matmul(u * expand_dims(s, -2), vh), a, a.shape()[-1], max_norm(a));
+    expect_close(svdvals(a), s, a.shape()[-1], max_norm(a));
   });
 }
 
