@@ -110,7 +110,8 @@ TEST(MatrixRank, CountsSingularValues) {
     message_of<ShapeError>([&] { matrix_rank(ones({3}, {c})); });
     message_of<ValueError>([&] { matrix_rank(a, {.tol = 1, .rtol = 1}); });
     const Tensor bad = a * kNaN;
-    message_of<ValueError>([&] { matrix_rank(bad); });
+    EXPECT_THAT(message_of<ValueError>([&] { matrix_rank(bad); }),
+                HasSubstr("{.check = false} gives 0 there instead"));
     EXPECT_EQ(matrix_rank(bad, {.check = false}).item<int64_t>(), 0);
   }
 }
@@ -139,7 +140,9 @@ TEST(MatrixNorm, HasNumPysOrders) {
     EXPECT_THAT(message_of<ValueError>([&] { of("max"); }),
                 StartsWith("matrix_norm: ord is \"max\"; expected \"fro\", \"nuc\", 1, -1, 2, -2"));
     EXPECT_THAT(message_of<ValueError>([&] { of(3); }), StartsWith("matrix_norm: ord is 3; "));
-    message_of<ShapeError>([&] { matrix_norm(ones({3}, {c})); });
+    EXPECT_THAT(message_of<ValueError>([&] { of(""); }), StartsWith("matrix_norm: ord is \"\"; "));
+    EXPECT_THAT(message_of<ShapeError>([&] { matrix_norm(ones({3}, {c})); }),
+                StartsWith(text_of("matrix_norm: x ", c, " (3,) f32: expected at least 2 axes")));
     message_of<ShapeError>([&] { matrix_norm(ones({0, 3}, {c}), {.ord = 2}); });
     EXPECT_EQ(matrix_norm(ones({0, 3}, {c})).item<double>(), 0);
     EXPECT_TRUE(std::isnan(matrix_norm(x * kNaN, {.ord = 2}).item<double>()));
@@ -161,7 +164,14 @@ TEST(Cond, OfASingularMatrixIsInfinite) {
     EXPECT_EQ(cond(zero, -2).item<double>(), kInf);
     EXPECT_NEAR(cond(a, "fro").item<double>(), std::sqrt(20. * (1 / 16. + 1 / 4.)), 1e-14);
     EXPECT_NEAR(cond(ones({2, 3}, {c}) + eye(2, 3, 0, {c})).item<double>(), 3.31662, 1e-3);
-    message_of<ShapeError>([&] { cond(ones({2, 3}, {c}), 1); });
+    EXPECT_THAT(message_of<ShapeError>([&] {
+                  cond(ones({2, 3}, {c}), 1);
+                }),
+                HasSubstr("p = 2 takes other shapes"));
+    EXPECT_THAT(message_of<ValueError>([&] {
+                  cond(ones({2, 3}, {c}), 5);
+                }),
+                StartsWith("cond: p is 5; "));
     message_of<ShapeError>([&] { cond(ones({0, 0}, {c})); });
     EXPECT_NEAR(Tensor(invoke("cond", {a})).item<double>(), 2, 1e-14);
     message_of<ValueError>([&] { cond(a, "max"); });

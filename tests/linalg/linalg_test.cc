@@ -187,6 +187,22 @@ TEST(LinearAlgebra, NamesTheEntryThatHasNoResult) {
   }
 }
 
+// The entry is a's own, also if b has the larger batch.
+TEST(LinearAlgebra, NamesTheEntryOfABroadcastBatch) {
+  for (const Context c : end_contexts()) {
+    const Tensor good = identity_like(zeros({2, 2}, {c, f64})), bad = zeros({2, 2}, {c, f64});
+    const Tensor a = stack({good, bad, good}).reshape({3, 1, 2, 2});
+    const Tensor four = ones({4, 2, 1}, {c, f64}), many = ones({5, 3, 4, 2, 1}, {c, f64});
+    const auto text = [](const auto& f) { return message_of<ValueError>(f); };
+    EXPECT_THAT(text([&] { solve(bad, four); }), HasSubstr("(2,2) f64: the matrix is singular"));
+    for (const Tensor& b : {four, many}) {
+      EXPECT_THAT(text([&] { solve(a, b); }), HasSubstr("f64: entry (1, 0) of the batch is"));
+      EXPECT_THAT(text([&] { solve_triangular(a, b); }), HasSubstr("f64: entry (1, 0) of the"));
+      EXPECT_THAT(text([&] { lstsq(a / a, b); }), HasSubstr("f64: entry (0, 0) of the batch is"));
+    }
+  }
+}
+
 TEST(LinearAlgebra, NanStaysInItsEntry) {
   for (const Context c : end_contexts()) {
     const Tensor good = identity_like(zeros({3, 3}, {c, f32})) * 2,
@@ -215,7 +231,14 @@ TEST(LinearAlgebra, RefusesWhatIsNoSystem) {
   const auto shape = [](const auto& f) { return message_of<ShapeError>(f); };
   EXPECT_THAT(shape([&] { cholesky(wide); }), HasSubstr("a cpu(0) (2,3) f32: expected square"));
   EXPECT_THAT(shape([&] { det(ones({2})); }), HasSubstr("expected at least 2 axes"));
-  EXPECT_THAT(shape([&] { solve(square, ones({3})); }), HasSubstr("expected b with 2 rows"));
+  EXPECT_THAT(shape([&] { solve(square, ones({3})); }),
+              HasSubstr("expected b with 2 rows, as many as a, got 3"));
+  EXPECT_THAT(shape([&] {
+                solve(ones({5, 2, 2}), ones({5, 2}));
+              }),
+              HasSubstr("got 5; for a batch of vectors, pass expand_dims(b, -1)"));
+  EXPECT_THAT(shape([&] { solve(wide, ones({2})); }), HasSubstr("lstsq() takes other shapes"));
+  EXPECT_THAT(shape([&] { inv(wide); }), HasSubstr("pinv() takes other shapes"));
   EXPECT_THAT(shape([&] { solve(square, ones({})); }), HasSubstr("b of at least 1 axis"));
   EXPECT_THAT(shape([&] { solve(ones({2, 2, 2}), ones({3, 2, 1})); }), HasSubstr("batches"));
   EXPECT_THAT(message_of<DTypeError>([&] { inv(half); }), HasSubstr("a.astype(f32)"));

@@ -1,5 +1,6 @@
 // Gradients of eigenvalues and singular values, of equal ones too, beside finite differences.
 #include <locus/core/error.h>
+#include <locus/ops/join.h>
 #include <locus/ops/rearrange.h>
 #include "tests/linalg/matrices.h"
 
@@ -155,6 +156,23 @@ TEST(PinvGradient, OfFirstAndSecondOrderAgreesWithDifferences) {
     const Tensor one = eye(3, 0, 0, {c, f64}), weight = normal_numbers({3, 3}, c);
     expect_near(values(gradient_of([&](const Tensor& x) { return sum(pinv(x) * weight); }, one)),
                 values(-weight), 1e-13, "gradient");
+  }
+}
+
+TEST(CondGradient, OfASingularMatrixIs0OrNaNInItsEntryAlone) {
+  for (Context c : contexts()) {
+    const Tensor regular = array({{2.0, 1.0}, {1.0, 2.0}}, {c, f64});
+    const Tensor a =
+        stack({zeros({2, 2}, {c, f64}), array({{1.0, 0.0}, {0.0, 0.0}}, {c, f64}), regular});
+    for (const MatrixOrd& p : std::vector<MatrixOrd>{2, 1, -1, INFINITY, -INFINITY, "fro", "nuc"}) {
+      const auto total = [&](const Tensor& x) { return sum(cond(x, p)); };
+      const Tensor g = gradient_of(total, a);
+      const bool by_singular_values = p.is_number() && p.number() == 2;
+      for (const int64_t i : {0, 1})
+        for (const double v : values(g[i]))
+          EXPECT_TRUE(by_singular_values ? v == 0 : std::isnan(v)) << p.text() << p.number();
+      expect_near(values(g[2]), values(gradient_of(total, regular)), 1e-14, "gradient");
+    }
   }
 }
 
