@@ -72,16 +72,16 @@ void solver_cholesky(const Call& call, DType d, int64_t n, void* a, int* info) {
   });
 }
 
-void solver_cholesky_each(const Call& call, DType d, int64_t n, void** each, int64_t count,
+void solver_cholesky_each(const Call& call, DType d, int64_t n, void** pointers, int64_t count,
                           int* info) {
   with_solver(call, [&](cusolverDnHandle_t handle, cusolverDnParams_t) {
-    const int size = static_cast<int>(n), many = static_cast<int>(count);
+    const int size = static_cast<int>(n), batch = static_cast<int>(count);
     if (d == f64)
       LOCUS_CUDA(cusolverDnDpotrfBatched(handle, CUBLAS_FILL_MODE_LOWER, size,
-                                         reinterpret_cast<double**>(each), size, info, many));
+                                         reinterpret_cast<double**>(pointers), size, info, batch));
     else
       LOCUS_CUDA(cusolverDnSpotrfBatched(handle, CUBLAS_FILL_MODE_LOWER, size,
-                                         reinterpret_cast<float**>(each), size, info, many));
+                                         reinterpret_cast<float**>(pointers), size, info, batch));
   });
 }
 
@@ -126,12 +126,12 @@ void solver_qr_q(const Call& call, DType d, int64_t m, int64_t columns, int64_t 
                  const void* coefficients, int* info) {
   with_solver(call, [&](cusolverDnHandle_t handle, cusolverDnParams_t) {
     const int rows = static_cast<int>(m), width = static_cast<int>(columns);
-    const int many = static_cast<int>(k);
+    const int reflections = static_cast<int>(k);
     const auto form = [&]<class T>(T* q, const T* tau, auto size_of, auto run) {
       int size = 0;  // of the work memory, in elements
-      LOCUS_CUDA(size_of(handle, rows, width, many, q, rows, tau, &size));
+      LOCUS_CUDA(size_of(handle, rows, width, reflections, q, rows, tau, &size));
       const Scratch work(call, static_cast<size_t>(size) * sizeof(T));
-      LOCUS_CUDA(run(handle, rows, width, many, q, rows, tau, work.as<T>(), size, info));
+      LOCUS_CUDA(run(handle, rows, width, reflections, q, rows, tau, work.as<T>(), size, info));
     };
     if (d == f64)
       form(static_cast<double*>(a), static_cast<const double*>(coefficients),
@@ -144,22 +144,22 @@ void solver_qr_q(const Call& call, DType d, int64_t m, int64_t columns, int64_t 
 
 void solver_eigen(const Call& call, bool vectors, int64_t n, double* a, double* w, int64_t count,
                   int* info) {
-  constexpr int64_t kTogether = 512;  // longer matrices: one a call
-  constexpr int64_t kMost = 4096;     // matrices a call: the work memory grows with their number
+  constexpr int64_t kMaxBatchedLength = 512;  // longer matrices: one a call
+  constexpr int64_t kMaxBatch = 4096;  // matrices a call: the work memory grows with their number
   constexpr cudaDataType_t kType = CUDA_R_64F;
   constexpr cublasFillMode_t kLower = CUBLAS_FILL_MODE_LOWER;
   const cusolverEigMode_t mode = vectors ? CUSOLVER_EIG_MODE_VECTOR : CUSOLVER_EIG_MODE_NOVECTOR;
-  const int64_t together = n <= kTogether ? std::min(count, kMost) : 1;
+  const int64_t batch = n <= kMaxBatchedLength ? std::min(count, kMaxBatch) : 1;
   with_solver(call, [&](cusolverDnHandle_t handle, cusolverDnParams_t parameters) {
     size_t on_device = 0, on_host = 0;
     LOCUS_CUDA(cusolverDnXsyevBatched_bufferSize(handle, parameters, mode, kLower, n, kType, a, n,
-                                                 kType, w, kType, &on_device, &on_host, together));
+                                                 kType, w, kType, &on_device, &on_host, batch));
     const Scratch work(call, on_device);
     std::vector<char> host(on_host);
-    for (int64_t k = 0; k < count; k += together)
+    for (int64_t k = 0; k < count; k += batch)
       LOCUS_CUDA(cusolverDnXsyevBatched(
           handle, parameters, mode, kLower, n, kType, a + k * n * n, n, kType, w + k * n, kType,
-          work.data(), on_device, host.data(), on_host, info + k, std::min(together, count - k)));
+          work.data(), on_device, host.data(), on_host, info + k, std::min(batch, count - k)));
   });
 }
 
@@ -167,16 +167,16 @@ void solver_eigen_each(const Call& call, DType d, bool vectors, int64_t n, void*
                        int64_t count, int* info) {
   constexpr cublasFillMode_t kLower = CUBLAS_FILL_MODE_LOWER;
   const cusolverEigMode_t mode = vectors ? CUSOLVER_EIG_MODE_VECTOR : CUSOLVER_EIG_MODE_NOVECTOR;
-  const int size = static_cast<int>(n), many = static_cast<int>(count);
+  const int size = static_cast<int>(n), batch = static_cast<int>(count);
   with_solver(call, [&](cusolverDnHandle_t handle, syevjInfo_t rotations) {
     const auto run = [&]<class T>(T* matrices, auto work_of, auto solve) {
       T* const values = static_cast<T*>(w);
       int numbers = 0;
       LOCUS_CUDA(
-          work_of(handle, mode, kLower, size, matrices, size, values, &numbers, rotations, many));
+          work_of(handle, mode, kLower, size, matrices, size, values, &numbers, rotations, batch));
       const Scratch work(call, static_cast<size_t>(numbers) * sizeof(T));
       LOCUS_CUDA(solve(handle, mode, kLower, size, matrices, size, values, work.as<T>(), numbers,
-                       info, rotations, many));
+                       info, rotations, batch));
     };
     if (d == f64)
       run(static_cast<double*>(a), cusolverDnDsyevjBatched_bufferSize, cusolverDnDsyevjBatched);
@@ -206,17 +206,17 @@ void solver_svd_each(const Call& call, DType d, bool vectors, int64_t m, int64_t
                      void* s, void* u, void* v, int64_t count, int* info) {
   const cusolverEigMode_t mode = vectors ? CUSOLVER_EIG_MODE_VECTOR : CUSOLVER_EIG_MODE_NOVECTOR;
   const int rows = static_cast<int>(m), columns = static_cast<int>(n);
-  const int many = static_cast<int>(count);
+  const int batch = static_cast<int>(count);
   with_solver(call, [&](cusolverDnHandle_t handle, gesvdjInfo_t rotations) {
     const auto run = [&]<class T>(T* matrices, auto size, auto solve) {
       T *const values = static_cast<T*>(s), *const left = static_cast<T*>(u),
                *const right = static_cast<T*>(v);
       int numbers = 0;
       LOCUS_CUDA(size(handle, mode, rows, columns, matrices, rows, values, left, rows, right,
-                      columns, &numbers, rotations, many));
+                      columns, &numbers, rotations, batch));
       const Scratch work(call, static_cast<size_t>(numbers) * sizeof(T));
       LOCUS_CUDA(solve(handle, mode, rows, columns, matrices, rows, values, left, rows, right,
-                       columns, work.as<T>(), numbers, info, rotations, many));
+                       columns, work.as<T>(), numbers, info, rotations, batch));
     };
     if (d == f64)
       run(static_cast<double*>(a), cusolverDnDgesvdjBatched_bufferSize, cusolverDnDgesvdjBatched);

@@ -12,8 +12,8 @@ namespace locus::cuda {
 // Factors a (n x n), of which the lower triangle is read, as l l' in place. info, on the device, is
 // not 0 if a is not positive definite.
 void solver_cholesky(const Call& call, DType d, int64_t n, void* a, int* info);
-// The same for `count` small matrices, which `each` points to, on the device.
-void solver_cholesky_each(const Call& call, DType d, int64_t n, void** each, int64_t count,
+// The same for `count` small matrices, which `pointers` point to, on the device.
+void solver_cholesky_each(const Call& call, DType d, int64_t n, void** pointers, int64_t count,
                           int* info);
 // Factors a (m x n) as p l u in place. Row i was exchanged with row pivots[i] - 1, in order.
 void solver_lu(const Call& call, DType d, int64_t m, int64_t n, void* a, int64_t* pivots,
@@ -53,6 +53,6 @@ void solver_svd(const Call& call, char vectors, int64_t m, int64_t n, double* a,
 void solver_svd_each(const Call& call, DType d, bool vectors, int64_t m, int64_t n, void* a,
                      void* s, void* u, void* v, int64_t count, int* info);
 // The largest number of rows, and of columns, of the matrices that rotations take.
-inline constexpr int64_t kRotations = 32;
+inline constexpr int64_t kMaxRotatedLength = 32;
 
 }  // namespace locus::cuda

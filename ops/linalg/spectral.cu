@@ -66,7 +66,7 @@ void decompose(const Call& call, DType d, bool rotations, T* w, T* v, bool* fail
 template <class T>
 void decompose_eigen(const Call& call, DType d, T* w, T* v, bool* failed) {
   const MatrixBatch s(call.in[0].meta);
-  if (s.count > 1 && s.n <= kRotations)
+  if (s.count > 1 && s.n <= kMaxRotatedLength)
     decompose<T>(call, d, true, w, v, failed);
   else
     decompose<double>(call, d, false, w, v, failed);

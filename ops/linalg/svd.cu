@@ -46,7 +46,7 @@ class SvdDecomposition {
 
   void run() {
     if (min_length_ == 0) return write_empty();
-    if (a_.count > 1 && max_length_ <= kRotations)
+    if (a_.count > 1 && max_length_ <= kMaxRotatedLength)
       run_rotations();
     else if constexpr (std::is_same_v<T, float>)
       run_eigenvalues();
