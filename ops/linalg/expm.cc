@@ -83,9 +83,9 @@ Tensor make_factors(const Tensor& a, const std::vector<int>& halvings, DType d, 
 
 }  // namespace
 
-Tensor expm(const Tensor& given, Caller from) try {
+Tensor expm(const Tensor& operand, Caller from) try {
   const UserLine user_line(from);
-  const Tensor a = prepare_square_matrices("expm", given);
+  const Tensor a = prepare_square_matrices("expm", operand);
   if (a.size() == 0) return copy(a);
   const std::vector<int> halvings = count_halvings(a, from);
   const int max_halvings = std::ranges::max(halvings);

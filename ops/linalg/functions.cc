@@ -24,11 +24,11 @@ constexpr const char* kSingular = " is singular";
 
 }  // namespace
 
-Tensor cholesky(const Tensor& given, const CholeskyOptions& o, Caller from) try {
+Tensor cholesky(const Tensor& operand, const CholeskyOptions& o, Caller from) try {
   const UserLine user_line(from);
-  const Tensor a = prepare_square_matrices("cholesky", given);
+  const Tensor a = prepare_square_matrices("cholesky", operand);
   const Tensors l = factor_op("cholesky", o.upper ? transpose_matrices(a) : a);
-  if (o.check) expect_success("cholesky", given, l[1], " is not positive definite", from);
+  if (o.check) expect_success("cholesky", operand, l[1], " is not positive definite", from);
   return o.upper ? transpose_matrices(l[0]) : l[0];
 } catch (const Error&) {
   detail::rethrow_as("cholesky", from);
@@ -55,19 +55,19 @@ Tensor solve_triangular(const Tensor& a, const Tensor& b, const TriangularOption
   detail::rethrow_as("solve_triangular", from);
 }
 
-Tensor inv(const Tensor& given, const SolveOptions& o, Caller from) try {
+Tensor inv(const Tensor& operand, const SolveOptions& o, Caller from) try {
   const UserLine user_line(from);
-  const Tensor a = prepare_square_matrices("inv", given, "; pinv() takes other shapes");
+  const Tensor a = prepare_square_matrices("inv", operand, "; pinv() takes other shapes");
   const Tensors x = invert_op(a);
-  if (o.check) expect_success("inv", given, x[1], kSingular, from);
+  if (o.check) expect_success("inv", operand, x[1], kSingular, from);
   return x[0];
 } catch (const Error&) {
   detail::rethrow_as("inv", from);
 }
 
-Lu lu(const Tensor& given, Caller from) try {
+Lu lu(const Tensor& operand, Caller from) try {
   const UserLine user_line(from);
-  const Tensor a = prepare_matrices("lu", given);
+  const Tensor a = prepare_matrices("lu", operand);
   const Tensors f = factor_op("lu_factor", a);
   const int64_t m = a.shape()[-2], n = a.shape()[-1], k = std::min(m, n);
   const TensorOptions like{a.context(), a.dtype()};
@@ -80,18 +80,18 @@ Lu lu(const Tensor& given, Caller from) try {
   detail::rethrow_as("lu", from);
 }
 
-Tensor det(const Tensor& given, Caller from) try {
+Tensor det(const Tensor& operand, Caller from) try {
   const UserLine user_line(from);
   static const OpRef<> op("det");
-  return invoke(op, {prepare_square_matrices("det", given)});
+  return invoke(op, {prepare_square_matrices("det", operand)});
 } catch (const Error&) {
   detail::rethrow_as("det", from);
 }
 
-Slogdet slogdet(const Tensor& given, Caller from) try {
+Slogdet slogdet(const Tensor& operand, Caller from) try {
   const UserLine user_line(from);
   static const OpRef<> op("slogdet");
-  const Tensor a = prepare_square_matrices("slogdet", given);
+  const Tensor a = prepare_square_matrices("slogdet", operand);
   const Ref in[] = {a};
   const Tensors y = invoke_all(op, in);
   return {y[0], y[1]};

@@ -148,23 +148,23 @@ Tensors lu_gradient(const Saved& saved, std::span<const Tensor> dout) {
   };
   const Tensor square = part(packed, first, first), d = part(dout[0], first, first);
   const Tensor u = triu(square);
-  Tensor dl = tril(d, -1), du = triu(d), beside;
+  Tensor dl = tril(d, -1), du = triu(d), outer_gradient;
   const TriangularAttrs lower{.transpose = true, .unit_diagonal = true}, upper{.upper = true};
   if (m > k) {  // dl2 u1'^-1 = (u1^-1 dl2')'
     const Tensor dl2 = part(dout[0], below, first), l2 = part(packed, below, first);
-    beside = transpose_matrices(solve_triangular_op(u, transpose_matrices(dl2), upper)[0]);
-    du = du - triu(matmul(l2, beside, {.transpose_a = true}));
+    outer_gradient = transpose_matrices(solve_triangular_op(u, transpose_matrices(dl2), upper)[0]);
+    du = du - triu(matmul(l2, outer_gradient, {.transpose_a = true}));
   } else if (n > k) {
     const Tensor du2 = part(dout[0], first, right), u2 = part(packed, first, right);
-    beside = solve_triangular_op(square, du2, lower)[0];
-    dl = dl - tril(matmul(beside, u2, {.transpose_b = true}), -1);
+    outer_gradient = solve_triangular_op(square, du2, lower)[0];
+    dl = dl - tril(matmul(outer_gradient, u2, {.transpose_b = true}), -1);
   }
   const Tensor l = tril(square, -1) + identity_like(square);
   const Tensor middle =
       tril(matmul(l, dl, {.transpose_a = true}), -1) + triu(matmul(du, u, {.transpose_b = true}));
   const Tensor left = solve_triangular_op(square, middle, lower)[0];
   Tensor da = transpose_matrices(solve_triangular_op(u, transpose_matrices(left), upper)[0]);
-  if (beside.defined()) da = concat({da, beside}, {.axis = m > k ? -2 : -1});
+  if (outer_gradient.defined()) da = concat({da, outer_gradient}, {.axis = m > k ? -2 : -1});
   const Tensor places = argsort(order);
   return {take_along_axis(da, expand_dims(places, -1), {.axis = -2})};
 }

@@ -87,22 +87,22 @@ Shape broadcast_batches(const auto& operands, const Shape& a, const Shape& b) {
 
 Tensor broadcast_matrices(const Tensor& x, const Shape& batch) {
   const Shape own = x.shape();
-  std::vector<int64_t> shape(batch.begin(), batch.end());
-  shape.insert(shape.end(), own.end() - 2, own.end());
-  const Shape whole(shape);
-  return own == whole ? x : broadcast_to(x, whole);
+  std::vector<int64_t> lengths(batch.begin(), batch.end());
+  lengths.insert(lengths.end(), own.end() - 2, own.end());
+  const Shape shape(lengths);
+  return own == shape ? x : broadcast_to(x, shape);
 }
 
 }  // namespace
 
-LinearSystem::LinearSystem(const char* who, const Tensor& a_given, const Tensor& b_given,
+LinearSystem::LinearSystem(const char* who, const Tensor& a_operand, const Tensor& b_operand,
                            bool square) {
-  a = square ? prepare_square_matrices(who, a_given, "; lstsq() takes other shapes")
-             : prepare_matrices(who, a_given);
-  b = prepare_operand(who, "b", b_given);
-  detail::expect_together(who, "a", a_given, "b", b_given);
+  a = square ? prepare_square_matrices(who, a_operand, "; lstsq() takes other shapes")
+             : prepare_matrices(who, a_operand);
+  b = prepare_operand(who, "b", b_operand);
+  detail::expect_together(who, "a", a_operand, "b", b_operand);
   const auto operands = [&] {
-    return text_of(who, ": a ", describe(a_given), ", b ", describe(b_given), ": ");
+    return text_of(who, ": a ", describe(a_operand), ", b ", describe(b_operand), ": ");
   };
   b_is_vector = b.ndim() == 1;
   const int64_t n = a.shape()[-2];

@@ -132,10 +132,10 @@ Samples r_samples(Context c, DType d) {
 
 }  // namespace
 
-Qr qr(const Tensor& given, QrMode mode, Caller from) try {
+Qr qr(const Tensor& operand, QrMode mode, Caller from) try {
   const UserLine user_line(from);
   static const OpRef<> of_r("qr_r");
-  const Tensor a = prepare_matrices("qr", given);
+  const Tensor a = prepare_matrices("qr", operand);
   if (mode > QrMode::r)
     throw ValueError("qr: mode ", static_cast<int>(mode),
                      "; expected QrMode::reduced, complete or r");

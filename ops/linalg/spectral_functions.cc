@@ -74,49 +74,49 @@ Tensor compute_norms(const char* who, const char* what, const Tensor& a, const M
 
 }  // namespace
 
-Eigh eigh(const Tensor& given, const EighOptions& o, Caller from) try {
+Eigh eigh(const Tensor& operand, const EighOptions& o, Caller from) try {
   const UserLine user_line(from);
-  const Tensors f = eigh_op(prepare_square_matrices("eigh", given), o.upper);
-  if (o.check) expect_success("eigh", given, f[2], kFailed, from);
+  const Tensors f = eigh_op(prepare_square_matrices("eigh", operand), o.upper);
+  if (o.check) expect_success("eigh", operand, f[2], kFailed, from);
   return {f[0], f[1]};
 } catch (const Error&) {
   detail::rethrow_as("eigh", from);
 }
 
-Tensor eigvalsh(const Tensor& given, const EighOptions& o, Caller from) try {
+Tensor eigvalsh(const Tensor& operand, const EighOptions& o, Caller from) try {
   const UserLine user_line(from);
-  const Tensors f = eigvalsh_op(prepare_square_matrices("eigvalsh", given), o.upper);
-  if (o.check) expect_success("eigvalsh", given, f[1], kFailed, from);
+  const Tensors f = eigvalsh_op(prepare_square_matrices("eigvalsh", operand), o.upper);
+  if (o.check) expect_success("eigvalsh", operand, f[1], kFailed, from);
   return f[0];
 } catch (const Error&) {
   detail::rethrow_as("eigvalsh", from);
 }
 
-Svd svd(const Tensor& given, const SvdOptions& o, Caller from) try {
+Svd svd(const Tensor& operand, const SvdOptions& o, Caller from) try {
   const UserLine user_line(from);
-  const Tensor a = prepare_matrices("svd", given);
+  const Tensor a = prepare_matrices("svd", operand);
   const bool square = a.shape()[-1] == a.shape()[-2];
   const Tensors f = svd_op(a, o.full_matrices && !square);
-  if (o.check) expect_success("svd", given, f[3], kFailed, from);
+  if (o.check) expect_success("svd", operand, f[3], kFailed, from);
   return {f[0], f[1], f[2]};
 } catch (const Error&) {
   detail::rethrow_as("svd", from);
 }
 
-Tensor svdvals(const Tensor& given, const SolveOptions& o, Caller from) try {
+Tensor svdvals(const Tensor& operand, const SolveOptions& o, Caller from) try {
   const UserLine user_line(from);
-  const Tensors f = svdvals_op(prepare_matrices("svdvals", given));
-  if (o.check) expect_success("svdvals", given, f[1], kFailed, from);
+  const Tensors f = svdvals_op(prepare_matrices("svdvals", operand));
+  if (o.check) expect_success("svdvals", operand, f[1], kFailed, from);
   return f[0];
 } catch (const Error&) {
   detail::rethrow_as("svdvals", from);
 }
 
-Tensor pinv(const Tensor& given, const RcondOptions& o, Caller from) try {
+Tensor pinv(const Tensor& operand, const RcondOptions& o, Caller from) try {
   const UserLine user_line(from);
-  const Tensor a = prepare_matrices("pinv", given);
+  const Tensor a = prepare_matrices("pinv", operand);
   const Tensors f = pinv_op(a, choose_rcond("pinv", "rcond", o.rcond, a));
-  if (o.check) expect_success("pinv", given, f[1], kFailed, from);
+  if (o.check) expect_success("pinv", operand, f[1], kFailed, from);
   return f[0];
 } catch (const Error&) {
   detail::rethrow_as("pinv", from);
@@ -144,23 +144,23 @@ Lstsq lstsq(const Tensor& a, const Tensor& b, const RcondOptions& o, Caller from
   detail::rethrow_as("lstsq", from);
 }
 
-Tensor matrix_rank(const Tensor& given, const RankOptions& o, Caller from) try {
+Tensor matrix_rank(const Tensor& operand, const RankOptions& o, Caller from) try {
   const UserLine user_line(from);
-  const Tensor a = prepare_matrices("matrix_rank", given);
+  const Tensor a = prepare_matrices("matrix_rank", operand);
   if (o.tol && o.rtol)
     throw ValueError("matrix_rank: tol is ", *o.tol, ", rtol is ", *o.rtol, "; pass one of them");
   expect_tolerance("matrix_rank", "tol", o.tol);
   const double rtol = choose_rcond("matrix_rank", "rtol", o.rtol, a);
   const Tensors f = svdvals_op(a);
-  if (o.check) expect_success("matrix_rank", given, f[1], kFailed, from, "0");
+  if (o.check) expect_success("matrix_rank", operand, f[1], kFailed, from, "0");
   return sum(o.tol ? f[0] > *o.tol : exceeds_cutoff(f[0], rtol), {.axis = -1});
 } catch (const Error&) {
   detail::rethrow_as("matrix_rank", from);
 }
 
-Tensor matrix_norm(const Tensor& given, const MatrixNormOptions& o, Caller from) try {
+Tensor matrix_norm(const Tensor& operand, const MatrixNormOptions& o, Caller from) try {
   const UserLine user_line(from);
-  const Tensor x = prepare_matrices("matrix_norm", given, "x");
+  const Tensor x = prepare_matrices("matrix_norm", operand, "x");
   expect_order("matrix_norm", "ord", o.ord);
   const Tensor y = compute_norms("matrix_norm", "x", x, o.ord);
   return o.keepdims ? expand_dims(expand_dims(y, -1), -1) : y;
@@ -168,13 +168,13 @@ Tensor matrix_norm(const Tensor& given, const MatrixNormOptions& o, Caller from)
   detail::rethrow_as("matrix_norm", from);
 }
 
-Tensor cond(const Tensor& given, const MatrixOrd& p, Caller from) try {
+Tensor cond(const Tensor& operand, const MatrixOrd& p, Caller from) try {
   const UserLine user_line(from);
   expect_order("cond", "p", p);
   const bool by_singular_values = p.is_number() && std::abs(p.number()) == 2;
   const Tensor a = by_singular_values
-                       ? prepare_matrices("cond", given)
-                       : prepare_square_matrices("cond", given, "; p = 2 takes other shapes");
+                       ? prepare_matrices("cond", operand)
+                       : prepare_square_matrices("cond", operand, "; p = 2 takes other shapes");
   expect_elements("cond", "a", a);
   if (by_singular_values) {
     const Tensor s = svdvals_op(a)[0], largest = take_first(s), smallest = take_last(s);
