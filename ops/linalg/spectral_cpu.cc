@@ -2,11 +2,10 @@
 #include <cmath>
 #include <limits>
 
-#include <Eigen/Eigenvalues>
-
 #include <locus/ops/linalg/matrices_cpu.h>
 #include <locus/ops/linalg/spectral_kernel.h>
 #include <locus/ops/linalg/svd_cpu.h>
+#include <locus/ops/linalg/tridiagonal_cpu.h>
 
 namespace locus::LOCUS_ISA_NAMESPACE {
 namespace {
@@ -42,26 +41,28 @@ bool is_finite_triangle(const T* a, int64_t n, bool upper) {
 template <class T>
 bool decompose(const T* a, int64_t n, bool upper, T* w, T* v) {
   if (n == 0) return false;
-  Eigen::SelfAdjointEigenSolver<ColumnMatrix> solver(n);
-  bool failed = !is_finite_triangle(a, n, upper);
-  if (!failed) {
-    // The solver reads the lower triangle. By columns, the memory is the transposed matrix.
+  if (is_finite_triangle(a, n, upper)) {
+    // By columns, the memory is the transposed matrix. The lower triangle is read.
     ColumnMatrix matrix = ConstMap<T>(a, n, n).template cast<double>();
     if (upper) matrix.transposeInPlace();
-    solver.compute(matrix, v ? Eigen::ComputeEigenvectors : Eigen::EigenvaluesOnly);
-    failed = solver.info() != Eigen::Success;
+    matrix.triangularView<Eigen::StrictlyUpper>().setZero();
+    const double scale = find_scale(matrix);
+    const Eigen::Tridiagonalization<ColumnMatrix> form(matrix / scale);
+    const TridiagonalSolver solver(form.diagonal(), form.subDiagonal(), v != nullptr);
+    if (solver.succeeded()) {
+      VectorMap<T>(w, n) = (solver.eigenvalues() * scale).template cast<T>();
+      if (!v) return false;
+      const ColumnMatrix vectors = form.matrixQ() * solver.eigenvectors();
+      for (int64_t j = 0; j < n; ++j) {
+        const auto vector = vectors.col(j);
+        MatrixMap<T>(v, n, n).col(j) = (vector * find_sign(vector)).template cast<T>();
+      }
+      return false;
+    }
   }
-  if (failed) {
-    std::fill_n(w, n, kNaN<T>);
-    if (v) std::fill_n(v, n * n, kNaN<T>);
-    return true;
-  }
-  VectorMap<T>(w, n) = solver.eigenvalues().template cast<T>();
-  for (int64_t j = 0; v && j < n; ++j) {
-    const auto vector = solver.eigenvectors().col(j);
-    MatrixMap<T>(v, n, n).col(j) = (vector * find_sign(vector)).template cast<T>();
-  }
-  return false;
+  std::fill_n(w, n, kNaN<T>);
+  if (v) std::fill_n(v, n * n, kNaN<T>);
+  return true;
 }
 
 // Singular values s and, if u is given, vectors u (m x columns) and vh (rows x n) of one matrix.
@@ -74,7 +75,7 @@ bool decompose(const T* a, int64_t m, int64_t n, bool full, T* u, T* s, T* vh) {
     return false;
   }
   MatrixMap<T> left(u, m, columns), right(vh, rows, n);
-  double scale = 1;  // a power of 2 near the largest element
+  double scale = 1;
   const auto take = [&](const auto& solver) {
     VectorMap<T>(s, k) = (solver.singularValues() * scale).template cast<T>();
     for (int64_t j = 0; j < columns; ++j) {
@@ -93,8 +94,7 @@ bool decompose(const T* a, int64_t m, int64_t n, bool full, T* u, T* s, T* vh) {
   bool done = false;
   if (is_finite(a, m * n)) {
     ColumnMatrix matrix = ConstMap<T>(a, m, n).template cast<double>();
-    const double largest = matrix.cwiseAbs().maxCoeff();
-    if (largest > 0) scale = std::scalbn(1., std::ilogb(largest));
+    scale = find_scale(matrix);
     matrix /= scale;
     Eigen::VectorXd values(k);
     done = u ? with_factors(matrix, full ? all : thin, take)

@@ -7,12 +7,11 @@
 #include <cstdint>
 #include <limits>
 
-#include <Eigen/Eigenvalues>
 #include <Eigen/SVD>
 
-namespace locus::LOCUS_ISA_NAMESPACE {
+#include <locus/ops/linalg/tridiagonal_cpu.h>
 
-using ColumnMatrix = Eigen::MatrixXd;  // f32 is computed in f64, too
+namespace locus::LOCUS_ISA_NAMESPACE {
 
 // The vector z that makes sing the exact singular values of a matrix of first column z and diagonal
 // diag (Gu and Eisenstat, equation 3.6). perm lists the columns that are not deflated. A singular
@@ -66,14 +65,10 @@ inline bool compute_singular_values(ColumnMatrix a, double* s) {
   Vector off_diagonal(2 * k - 1);
   for (Eigen::Index i = 0; i < k; ++i) off_diagonal[2 * i] = bidiagonal.diagonal()[i];
   for (Eigen::Index i = 1; i < k; ++i) off_diagonal[2 * i - 1] = bidiagonal.diagonal<1>()[i - 1];
-  Eigen::SelfAdjointEigenSolver<ColumnMatrix> solver;
-  // The solver's iteration ends if no eigenvalue exceeds 1.
-  const double bound =
-      std::max(2 * off_diagonal.cwiseAbs().maxCoeff(), std::numeric_limits<double>::min());
-  solver.computeFromTridiagonal(Vector::Zero(2 * k), off_diagonal / bound, Eigen::EigenvaluesOnly);
-  if (solver.info() != Eigen::Success || !solver.eigenvalues().allFinite()) return false;
-  for (Eigen::Index i = 0; i < k; ++i)
-    s[i] = std::max(0., solver.eigenvalues()[2 * k - 1 - i]) * bound;
+  const TridiagonalSolver solver(Vector::Zero(2 * k), off_diagonal, false);
+  if (!solver.succeeded()) return false;
+  const Vector values = solver.eigenvalues();
+  for (Eigen::Index i = 0; i < k; ++i) s[i] = std::max(0., values[2 * k - 1 - i]);
   return true;
 }
 
