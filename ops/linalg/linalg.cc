@@ -178,8 +178,9 @@ std::pair<Tensor, Tensor> find_pivots(const Tensor& a) {
   return {diagonal(f[0], 0, -2, -1), f[2]};
 }
 void det_function(std::span<const Ref> in, const NoAttrs&, std::span<Tensor> out) {
-  const auto [u, sign] = find_pivots(*in[0].tensor_);
-  store_result(out[0], prod(u, {.axis = -1}) * sign);
+  const auto [u, order] = find_pivots(*in[0].tensor_);
+  const Tensor signs = prod(sign(u), {.axis = -1});  // 0 if a pivot is 0: the others may overflow
+  store_result(out[0], where(signs == 0, 0, prod(u, {.axis = -1}) * order));
 }
 void slogdet_function(std::span<const Ref> in, const NoAttrs&, std::span<Tensor> out) {
   const auto [u, order] = find_pivots(*in[0].tensor_);

@@ -48,7 +48,7 @@ void register_linalg_names() {
   }).made_of({"lu_factor", "triangle", "slice", "fill", "add", "equal", "arange"});
   ops::define("det(a)", [](const ops::Arguments& a) {
     return det(a.tensor(0));
-  }).made_of({"det", "lu_factor", "diagonal", "prod", "multiply"});
+  }).made_of({"det", "lu_factor", "diagonal", "sign", "prod", "multiply", "equal", "where"});
   ops::define("slogdet(a) -> 2", [](const ops::Arguments& a) {
     const Slogdet s = slogdet(a.tensor(0));
     return std::pair(s.sign, s.logabsdet);
@@ -107,7 +107,7 @@ void register_linalg_names() {
   ops::define("cond(a, p: float|text = none)",
               [](const ops::Arguments& a) { return cond(a.tensor(0), read_order(a["p"], 2)); })
       .made_of({"svdvals", "solve", "norm", "sum", "abs", "max", "min", "slice", "divide", "equal",
-                "fill", "logical_and", "multiply", "where"});
+                "fill", "isnan", "logical_and", "logical_not", "logical_or", "multiply", "where"});
 }
 
 }  // namespace locus
