@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include <locus/core/amp.h>
 #include <locus/core/autograd.h>
 #include <locus/core/base/at_line.h>
 #include <locus/core/base/recording_hooks.h>
@@ -85,6 +86,7 @@ Tensor make_factors(const Tensor& a, const std::vector<int>& halvings, DType d, 
 
 Tensor expm(const Tensor& operand, Caller from) try {
   const UserLine user_line(from);
+  const amp::Scope full_precision(std::nullopt);
   const Tensor a = prepare_square_matrices("expm", operand);
   if (a.size() == 0) return copy(a);
   const std::vector<int> halvings = count_halvings(a, from);
