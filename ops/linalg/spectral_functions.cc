@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include <locus/core/amp.h>
 #include <locus/core/base/at_line.h>
 #include <locus/core/observe/memory_events.h>
 #include <locus/ops/call_check.h>
@@ -124,6 +125,7 @@ Tensor pinv(const Tensor& operand, const RcondOptions& o, Caller from) try {
 
 Lstsq lstsq(const Tensor& a, const Tensor& b, const RcondOptions& o, Caller from) try {
   const UserLine user_line(from);
+  const amp::Scope full_precision(std::nullopt);
   const LinearSystem s("lstsq", a, b, false);
   const int64_t m = s.a.shape()[-2], n = s.a.shape()[-1];
   const Tensors f = lstsq_op(s.a, s.b, choose_rcond("lstsq", "rcond", o.rcond, s.a));
@@ -184,8 +186,10 @@ Tensor cond(const Tensor& operand, const MatrixOrd& p, Caller from) try {
   }
   const Tensors inverse = invert_op(a);
   const Tensor a_norm = compute_norms("cond", "a", a, p);
-  const Tensor singular = logical_and(inverse[1], a_norm == a_norm);  // not NaN
-  return where(singular, kInf, a_norm * compute_norms("cond", "a", inverse[0], p));
+  const Tensor product = a_norm * compute_norms("cond", "a", inverse[0], p);
+  // The inverse of a matrix that is almost singular overflows: its norm may be NaN.
+  const Tensor no_inverse = logical_or(inverse[1], isnan(product));
+  return where(logical_and(no_inverse, logical_not(isnan(a_norm))), kInf, product);
 } catch (const Error&) {
   detail::rethrow_as("cond", from);
 }
