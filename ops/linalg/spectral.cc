@@ -107,7 +107,7 @@ Tensor outer_sum(const Tensor& x, const Tensor& y) {
 }
 // The largest number that counts as 0 beside the values of the last axis: (..., 1).
 Tensor compute_rounding_limit(const Tensor& values, int64_t n) {
-  const double scale = static_cast<double>(n) * epsilon_of(values.dtype());
+  const double scale = 8 * static_cast<double>(n) * epsilon_of(values.dtype());
   return max(abs(values), {.axis = -1, .keepdims = true}) * scale;
 }
 Tensor add_term(const Tensor& sum, const Tensor& x) { return sum.defined() ? sum + x : x; }
