@@ -93,9 +93,10 @@ Tensors qr_gradient(const Saved& saved, std::span<const Tensor> dout) {
   if (!saved.attrs<QrAttrs>().complete || m <= n)
     return {gradient_of({saved.out(0), saved.out(1)}, dout[0], dout[1])};
   if (dout[0].defined())
-    throw Error("qr: a ", shape, ", mode complete: q has no gradient, because its last ", m - n,
-                " columns are not unique; expected matrices with at least as many columns as rows, "
-                "or mode reduced");
+    throw ValueError(
+        "qr: a ", shape, ", mode complete: q has no gradient, because its last ", m - n,
+        " columns are not unique; expected matrices with at least as many columns as rows, "
+        "or mode reduced");
   return {gradient_of(qr_op(saved.in(0)), {}, slice_axis(dout[1], -2, Slice(0, n)))};
 }
 
