@@ -7,6 +7,7 @@
 #include <locus/core/base/at_line.h>
 #include <locus/core/error.h>
 #include <locus/core/observe/memory_events.h>
+#include <locus/ops/call_check.h>
 #include <locus/ops/products/contract.h>
 #include <locus/ops/products/operands.h>
 #include <locus/ops/products/subscripts.h>
@@ -149,7 +150,7 @@ Tensor einsum(std::string_view text, const Tensors& operands, Caller from) try {
   const Tensor y = detail::permute(contraction.terms()[0], subscripts.result());
   return y.is(operands[0]) ? detail::reshape_exact(y, y.shape()) : y;  // a view, not the operand
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("einsum", from);
 }
 
 }  // namespace locus

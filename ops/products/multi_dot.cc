@@ -7,6 +7,7 @@
 #include <locus/core/base/at_line.h>
 #include <locus/core/error.h>
 #include <locus/core/observe/memory_events.h>
+#include <locus/ops/call_check.h>
 #include <locus/ops/products.h>
 #include <locus/ops/products/contract.h>
 #include <locus/ops/products/operands.h>
@@ -89,7 +90,7 @@ Tensor multi_dot(const Tensors& matrices, Caller from) try {
     all.back() = detail::reshape_exact(all.back(), Shape{columns, 1});
   return detail::reshape_exact(MatrixChain(all).multiply(0, all.size() - 1), Shape(shape));
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("multi_dot", from);
 }
 
 }  // namespace locus

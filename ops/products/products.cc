@@ -130,7 +130,7 @@ Tensor tensordot(const Tensor& a, const Tensor& b, int64_t axes, Caller from) tr
   const int n = static_cast<int>(axes);
   return contract_axes("tensordot", a, b, list_axes(a.ndim() - n, a.ndim()), list_axes(0, n));
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("tensordot", from);
 }
 
 Tensor tensordot(const Tensor& a, const Tensor& b, std::span<const int> axes_a,
@@ -143,7 +143,7 @@ Tensor tensordot(const Tensor& a, const Tensor& b, std::span<const int> axes_a,
   return contract_axes("tensordot", a, b, normalize_axes("tensordot", a, axes_a, "axes_a"),
                        normalize_axes("tensordot", b, axes_b, "axes_b"));
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("tensordot", from);
 }
 Tensor tensordot(const Tensor& a, const Tensor& b, std::initializer_list<int> axes_a,
                  std::initializer_list<int> axes_b, Caller from) {
@@ -157,7 +157,7 @@ Tensor inner(const Tensor& a, const Tensor& b, Caller from) try {
   if (a.ndim() == 0 || b.ndim() == 0) return contract_axes("inner", a, b, {}, {});
   return contract_axes("inner", a, b, {a.ndim() - 1}, {b.ndim() - 1});
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("inner", from);
 }
 
 Tensor vdot(const Tensor& a, const Tensor& b, Caller from) try {
@@ -170,7 +170,7 @@ Tensor vdot(const Tensor& a, const Tensor& b, Caller from) try {
   const std::vector<int> axes = list_axes(0, a.ndim());
   return contract_axes("vdot", a, b, axes, axes);
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("vdot", from);
 }
 
 Tensor outer(const Tensor& a, const Tensor& b, Caller from) try {
@@ -178,7 +178,7 @@ Tensor outer(const Tensor& a, const Tensor& b, Caller from) try {
   check_operands("outer", a, b);
   return contract_axes("outer", flatten_to_vector(a), flatten_to_vector(b), {}, {});
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("outer", from);
 }
 
 Tensor kron(const Tensor& a, const Tensor& b, Caller from) try {
@@ -211,7 +211,7 @@ Tensor kron(const Tensor& a, const Tensor& b, Caller from) try {
   return reshape_exact(reshape_exact(x, Shape(lengths_x)) * reshape_exact(y, Shape(lengths_y)),
                        Shape(result));
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("kron", from);
 }
 
 Tensor cross(const Tensor& a, const Tensor& b, const CrossOptions& o, Caller from) try {
@@ -232,7 +232,7 @@ Tensor cross(const Tensor& a, const Tensor& b, const CrossOptions& o, Caller fro
   const auto rotate = [](const Tensor& v) { return roll(v, -1, -1); };
   return moveaxis(rotate(x * rotate(y) - rotate(x) * y), -1, axis);
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("cross", from);
 }
 
 Tensor trace(const Tensor& x, int64_t offset, int64_t axis1, int64_t axis2, Caller from) try {
@@ -242,7 +242,7 @@ Tensor trace(const Tensor& x, int64_t offset, int64_t axis1, int64_t axis2, Call
       detail::called_as("trace", "diagonal", [&] { return diagonal(x, offset, axis1, axis2); }),
       {.axis = -1});
 } catch (const Error&) {
-  rethrow_at(from);
+  detail::rethrow_as("trace", from);
 }
 
 Tensor matrix_power(const Tensor& x, int64_t n, Caller from) try {

@@ -9,6 +9,20 @@ namespace {
 
 bool is_letter(int c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
+// Bytes other than printable ASCII characters become \x and two digits: 0 ends a message early.
+std::string escape(std::string_view text) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string escaped;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= ' ' && byte <= '~')
+      escaped += c;
+    else
+      escaped += std::string("\\x") + kDigits[byte / 16] + kDigits[byte % 16];
+  }
+  return escaped;
+}
+
 std::string describe_label(int label) {
   if (label < Subscripts::kEllipsis) return text_of("'", static_cast<char>(label), "'");
   return text_of("axis ", Subscripts::kEllipsis - label - 1, " of the ellipsis");
@@ -17,7 +31,7 @@ std::string describe_label(int label) {
 }  // namespace
 
 std::string Subscripts::begin_error(size_t position) const {
-  return text_of("einsum: subscripts \"", text_, "\", position ", position, ": ");
+  return text_of("einsum: subscripts \"", escape(text_), "\", position ", position, ": ");
 }
 std::string Subscripts::describe_operand(size_t i) const {
   return text_of("operand ", i, " ", describe(tensors_[i]));
@@ -35,7 +49,7 @@ Subscripts::Symbol Subscripts::parse_symbol(size_t& i, const Part& part) const {
   const char c = text_[i];
   if (is_letter(c)) return {c, i};
   if (c != '.')
-    throw ValueError(begin_error(i), "'", c,
+    throw ValueError(begin_error(i), "'", escape({&c, 1}),
                      "' is no letter; expected letters, ',', '...' or '->'");
   const size_t dots = std::min(text_.find_first_not_of('.', i), text_.size()) - i;
   if (dots != 3)
@@ -61,7 +75,7 @@ void Subscripts::parse() {
       part = {i + 1, {}};
     } else if (c == '-' || c == '>') {
       if (text_.substr(i, 2) != "->")
-        throw ValueError(begin_error(i), "'", c, "' alone; expected '->'");
+        throw ValueError(begin_error(i), "'", escape({&c, 1}), "' alone; expected '->'");
       if (arrow) throw ValueError(begin_error(i), "a second '->'; expected at most one");
       arrow = true;
       parts_.push_back(std::move(part));
