@@ -6,6 +6,8 @@
 #include <locus/core/error.h>
 #include <locus/ops/create.h>
 #include <locus/ops/einsum.h>
+#include <locus/ops/products.h>
+#include <locus/ops/view.h>
 #include "tests/support/contexts.h"
 
 namespace locus::test {
@@ -41,6 +43,24 @@ TEST(EinsumErrors, NameThePositionOfACharacter) {
              {"ij,jk->ik", "position 3: term 1 has no operand; got 1 operand for 2 terms"}})
       EXPECT_THAT(refused<ValueError>(c, one.subscripts, {{2, 2}}),
                   StartsWith(text_of("einsum: subscripts \"", one.subscripts, "\", ", one.begin)));
+}
+
+TEST(EinsumErrors, ShowBytesThatAreNoPrintableCharacters) {
+  EXPECT_THAT(message_of<ValueError>([] {
+                einsum(std::string_view("ij\0->i", 6), {ones({2, 2})});
+              }),
+              StartsWith(R"(einsum: subscripts "ij\x00->i", position 2: '\x00' is no letter)"));
+  EXPECT_THAT(refused<ValueError>(cpu(0), "\xc3\xa9", {{2}}), HasSubstr(R"('\xc3' is no letter)"));
+}
+
+TEST(EinsumErrors, BeginWithTheCalledFunction) {
+  const Tensor large = broadcast_to(ones({1}), {int64_t{1} << 33});
+  EXPECT_THAT(message_of<ShapeError>([&] {
+                einsum("i,j->ij", {large, large});
+              }),
+              StartsWith("einsum: "));
+  EXPECT_THAT(message_of<ShapeError>([&] { outer(large, large); }), StartsWith("outer: "));
+  EXPECT_THAT(message_of<ShapeError>([&] { kron(large, large); }), StartsWith("kron: "));
 }
 
 TEST(EinsumErrors, NameALetterOfTheResult) {
