@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include <locus/core/amp.h>
 #include <locus/core/capture.h>
 #include <locus/core/error.h>
 #include <locus/core/generator.h>
@@ -85,6 +86,14 @@ TEST(Expm, NaNStaysInItsMatrix) {
       for (int64_t i : {0, 2}) EXPECT_LE(relative_error(e[i], wanted[i]), 1e-14);
       EXPECT_TRUE(std::isnan(max(e[1]).item<double>()));
     }
+}
+
+TEST(Expm, ComputesInItsDTypeInAnAmpScope) {
+  for (const Context c : end_contexts()) {
+    const Tensor a = array({{-50.f, 50.f}, {50.f, -50.f}}, {c}), outside = expm(a);
+    const amp::Scope mixed(bf16);
+    EXPECT_EQ(values(expm(a)), values(outside));
+  }
 }
 
 TEST(Expm, TakesEmptyMatricesAndIntegers) {

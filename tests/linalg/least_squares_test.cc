@@ -1,6 +1,7 @@
 // pinv, lstsq, matrix_rank, cond, matrix_norm.
 #include <limits>
 
+#include <locus/core/amp.h>
 #include <locus/core/error.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/named.h>
@@ -80,6 +81,15 @@ TEST(Lstsq, DropsSingularValuesUpToRcond) {
   }
 }
 
+TEST(Lstsq, ComputesInItsDTypeInAnAmpScope) {
+  for (const Context c : end_contexts()) {
+    const Tensor a = normal_numbers({5, 3}, c, f32), b = normal_numbers({5, 2}, c, f32, 1);
+    const Tensor outside = lstsq(a, b).residuals;
+    const amp::Scope mixed(bf16);
+    EXPECT_EQ(values(lstsq(a, b).residuals), values(outside));
+  }
+}
+
 TEST(Lstsq, NamesWhatIsWrong) {
   for (Context c : contexts()) {
     const Tensor a = ones({2, 3, 2}, {c}), b = ones({2}, {c});
@@ -146,6 +156,14 @@ TEST(MatrixNorm, HasNumPysOrders) {
     message_of<ShapeError>([&] { matrix_norm(ones({0, 3}, {c}), {.ord = 2}); });
     EXPECT_EQ(matrix_norm(ones({0, 3}, {c})).item<double>(), 0);
     EXPECT_TRUE(std::isnan(matrix_norm(x * kNaN, {.ord = 2}).item<double>()));
+  }
+}
+
+TEST(Cond, IsInfiniteIfTheInverseOverflows) {
+  for (const Context c : end_contexts()) {
+    const Tensor a = array({{1e-310, 1e-310}, {0., 1e-310}}, {c, f64});
+    for (const MatrixOrd& p : std::vector<MatrixOrd>{"fro", "nuc", 1, -1, INFINITY, -INFINITY})
+      EXPECT_EQ(cond(a, p).item<double>(), INFINITY) << p.text() << p.number();
   }
 }
 

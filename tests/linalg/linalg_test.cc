@@ -166,6 +166,17 @@ TEST(Det, OfSingularMatricesIs0) {
     }
 }
 
+TEST(Det, OfASingularMatrixIs0IfOtherPivotsOverflow) {
+  for (const Context c : end_contexts()) {
+    const auto diagonal_of = [&](double x, double y, double z) {
+      return array({{x, 0., 0.}, {0., y, 0.}, {0., 0., z}}, {c, f64});
+    };
+    EXPECT_EQ(det(diagonal_of(1e200, 1e200, 0)).item<double>(), 0);
+    EXPECT_TRUE(std::isnan(det(diagonal_of(NAN, 1e200, 0)).item<double>()));
+    EXPECT_EQ(det(diagonal_of(2, 3, 4)).item<double>(), 24);
+  }
+}
+
 TEST(LinearAlgebra, NamesTheEntryThatHasNoResult) {
   for (const Context c : end_contexts()) {
     const Tensor good = identity_like(zeros({2, 2}, {c, f64})), bad = zeros({2, 2}, {c, f64});

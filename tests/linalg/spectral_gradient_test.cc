@@ -91,6 +91,19 @@ TEST(EighGradient, OfEqualEigenvaluesIsFiniteAndRightForWhatIsUnique) {
   }
 }
 
+// Rounding separates the eigenvalues 23, 23, 23 by more than epsilon.
+TEST(EighGradient, CountsEigenvaluesThatRoundingSeparatesAsEqual) {
+  for (Context c : contexts()) {
+    const Tensor a =
+        array({{15., 12., 12., -4.}, {12., 5., -18., 6.}, {12., -18., 5., 6.}, {-4., 6., 6., 21.}},
+              {c, f64});
+    const Tensor weight = normal_numbers({4, 4}, c);
+    const Tensor g =
+        gradient_of([&](const Tensor& x) { return sum(eigh(x).eigenvectors * weight); }, a);
+    EXPECT_LT(max_abs(g), 1);
+  }
+}
+
 TEST(SvdGradient, OfFirstAndSecondOrderAgreesWithDifferences) {
   for (Context c : kernel_contexts())
     for (const Shape& shape : {Shape{3, 3}, Shape{2, 4, 2}, Shape{2, 4}}) {

@@ -3,6 +3,7 @@
 #include <functional>
 
 #include <locus/ops/join.h>
+#include <locus/ops/rearrange.h>
 #include "tests/linalg/matrices.h"
 #include "tests/support/contexts.h"
 
@@ -88,6 +89,46 @@ TEST(Svd, OfStructuredMatricesHasOrthonormalVectors) {
     expect_close(matmul(u * expand_dims(s, -2), vh), a, a.shape()[-1], max_norm(a));
     expect_close(svdvals(a), s, a.shape()[-1], max_norm(a));
   });
+}
+
+// Two blocks of ones, each with rounding errors at some places.
+Tensor noisy_blocks(int p, int q, int r, int every, double error, Context c) {
+  std::vector<double> v;
+  for (int i = 0; i < 32; ++i)
+    for (int j = 0; j < 32; ++j) {
+      const int low = std::min(i, j), high = std::max(i, j);
+      const bool noisy = (p * low * low + q * low * high + r * high) % every == 0;
+      v.push_back((i / 16 == j / 16 ? 1 : 0) + (noisy ? error : 0));
+    }
+  return from_values(v, {32, 32}, c, f64);
+}
+
+TEST(Eigh, ConvergesForEqualValuesWithRoundingErrors) {
+  for (const Context c : kernel_contexts()) {
+    const Tensor a = noisy_blocks(1, 9, 9, 9, 0x1p-52, c), b = noisy_blocks(1, 3, 2, 8, 0x1p-51, c);
+    for (const Tensor& x : {a, b}) {
+      const auto [w, v] = eigh(x);
+      expect_close(matmul(v * expand_dims(w, -2), transpose_matrices(v)), x, 32, 16);
+      expect_close(eigvalsh(x), w, 32, 16);
+      expect_close(svdvals(x), flip(abs(w), -1), 32, 16);
+      EXPECT_NEAR(matrix_norm(x, {.ord = "nuc"}).item<double>(), 32, 1e-12);
+    }
+  }
+}
+
+// Solvers take several small matrices in other ways. In f32, squares of these elements overflow or
+// vanish.
+TEST(Spectral, DecomposesSeveralMatricesOfLargeAndSmallElements) {
+  for (const Context c : kernel_contexts())
+    for (const auto& [d, by] : {std::pair{f32, 1e30}, {f32, 1e-30}, {f64, 1e30}, {f64, 1e-30}}) {
+      const Tensor x = symmetric_numbers({2, 9, 9}, c, d);
+      const auto [w, v] = eigh(x * by);
+      expect_orthonormal_columns(v);
+      expect_close(matmul(v * expand_dims(w / by, -2), transpose_matrices(v)), x, 9, max_norm(x));
+      const auto [u, s, vh] = svd(x * by);
+      expect_orthonormal_columns(u);
+      expect_close(matmul(u * expand_dims(s / by, -2), vh), x, 9, max_norm(x));
+    }
 }
 
 }  // namespace
