@@ -44,7 +44,8 @@ Tensor einsum(std::string_view subscripts, const Tensors& operands, Caller = Cal
 // - Then two operands at a time are replaced by their product, until one is left. The next pair is
 //   the pair that removes most elements, as with NumPy's optimize="greedy".
 // - A product with a sum is one matmul, in the precision of set_matmul_precision(). Operands that
-//   matmul can read as views are not copied. A product without a sum is one multiply.
+//   matmul can read as views are copied only if this saves launches on a GPU. A product without a
+//   sum is one multiply.
 // - The result and the products of pairs have at most 8 axes, else ShapeError.
 // - The strides of the result may be those of permuted axes.
 

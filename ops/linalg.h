@@ -5,7 +5,8 @@
 //   const auto [p, l, u] = lu(a);                 // a = p l u
 //
 // The last two axes are matrices, and the other axes a batch. f32 and f64 are computed in their
-// dtype, integers and bool in f64. f16 and bf16 are a DTypeError. Gradients exist to any order.
+// dtype, also in an amp::Scope, and integers and bool in f64. f16 and bf16 are a DTypeError.
+// Gradients exist to any order; the exceptions are in Details.
 //
 // A matrix without a result, such as a singular matrix, is a ValueError, unless its check is off.
 // NaN in an entry of the batch gives NaN or the error for this entry alone.
@@ -24,7 +25,7 @@ namespace locus {
 
 // `check`, an option of many functions:
 //   true   The host waits. If a matrix has no result, a ValueError names its entry of the batch.
-//   false  Nothing waits. The result of such an entry is NaN.
+//   false  No check waits. The result of such an entry is NaN.
 
 struct CholeskyOptions {
   bool upper = false;  // read the upper triangle, and return l'
@@ -49,7 +50,7 @@ Tensor cholesky(const Tensor& a, const CholeskyOptions& = {}, Caller = Caller::h
 // diagonal.
 Tensor solve(const Tensor& a, const Tensor& b, const SolveOptions& = {}, Caller = Caller::here());
 // The same for a triangular a. The other triangle is not read. A matrix is singular if it has 0 on
-// the diagonal.
+// the diagonal. With unit_diagonal there is nothing to check.
 Tensor solve_triangular(const Tensor& a, const Tensor& b, const TriangularOptions& = {},
                         Caller = Caller::here());
 // The inverse: a inv(a) is the identity matrix.
@@ -73,7 +74,8 @@ struct Qr {
 };
 Qr qr(const Tensor& a, QrMode mode = QrMode::reduced, Caller = Caller::here());
 
-// The determinant. A singular matrix has 0, and the gradient NaN.
+// The determinant. A singular matrix has 0, and the gradient NaN. The product of some pivots may
+// overflow where the determinant does not; slogdet() does not overflow.
 Tensor det(const Tensor& a, Caller = Caller::here());
 // The sign of the determinant, -1, 0 or 1, and the logarithm of its absolute value. A singular
 // matrix has 0 and -inf, and the gradient NaN.
@@ -84,7 +86,8 @@ Slogdet slogdet(const Tensor& a, Caller = Caller::here());
 
 // The exponential of a square matrix, 1 + a + a a / 2 + a a a / 6 and so on, by scaling, a rational
 // approximant and repeated squaring. The host waits for the norms of a. NaN or infinity gives NaN
-// in the whole matrix. For the gradient, every power that is squared is kept.
+// in the whole matrix. For the gradient, every power that is squared is kept. Squaring loses digits
+// if the norm of a is far larger than its eigenvalues, e.g. for {{1, 1e10}, {0, -1}}.
 Tensor expm(const Tensor& a, Caller = Caller::here());
 
 // --- Eigenvalues and singular values ---
@@ -92,7 +95,8 @@ Tensor expm(const Tensor& a, Caller = Caller::here());
 //   const auto [w, v] = eigh(a);                              // a = v diag(w) v'
 //   const auto [u, s, vh] = svd(a, {.full_matrices = false}); // a = u diag(s) vh
 //
-// A matrix that is not finite, or whose iteration did not converge, has no result.
+// A matrix has no result if an element that is read is not finite, or if the iteration did not
+// converge.
 //
 // Eigenvectors and columns of u have fixed signs. Of the components whose absolute value is at
 // least 255/256 of the largest, the first is positive. Rows of vh that belong to no column of u
@@ -176,12 +180,18 @@ struct MatrixNormOptions {
   MatrixOrd ord = "fro";
   bool keepdims = false;
 };
-// The norms of the matrices in the last two axes. Vectors: norm() in ops/reduce.h. Nothing waits.
-// An entry with NaN has the norm NaN. Numbers as orders need matrices with elements.
+// The norms of the matrices in the last two axes. Vectors: norm() in ops/reduce.h. No check waits.
+// An entry with NaN has the norm NaN, and with infinity NaN for 2, -2 and "nuc". Numbers as orders
+// need matrices with elements.
 Tensor matrix_norm(const Tensor& x, const MatrixNormOptions& = {}, Caller = Caller::here());
-// The condition number matrix_norm(a) matrix_norm(inv(a)). Orders 2 and -2 take rectangular
-// matrices. A singular matrix has inf; for p = -2 it has 0, or inf if all elements are 0. Nothing
-// waits. The gradient of a singular matrix is 0 for p = 2, and NaN for 1, -1, inf, -inf and text.
+// The condition number matrix_norm(a) matrix_norm(inv(a)). It is inf if inv(a) has no result or
+// overflows. No check waits.
+//
+// Orders 2 and -2 take rectangular matrices, and divide the largest by the smallest singular value,
+// or the other way round. Division by 0 gives inf. A singular matrix may have a very large number
+// instead, because its smallest singular value is rarely exactly 0.
+//
+// Where the number is inf, the gradient is 0 for p = 2, and NaN for 1, -1, inf, -inf and text.
 Tensor cond(const Tensor& a, const MatrixOrd& p = 2, Caller = Caller::here());
 
 // --- Details ---
@@ -190,6 +200,7 @@ Tensor cond(const Tensor& a, const MatrixOrd& p = 2, Caller = Caller::here());
 // - Where a has to be square, other shapes are a ShapeError.
 // - Contexts agree up to rounding. On each context the bits are the same in every run.
 // - eigh and svd compute f32 in f64, except several matrices of at most 32 x 32 on a GPU.
+// - svd of f64 on a GPU takes larger matrices one by one, and the host waits for each.
 // - {.check = false}: matrix_rank of an entry without a result is 0. residuals have elements if m >
 //   n, and are NaN where the rank is below n.
 
@@ -203,7 +214,7 @@ Tensor cond(const Tensor& a, const MatrixOrd& p = 2, Caller = Caller::here());
 //   of a complete q are never unique.
 // - A matrix with NaN or infinity has NaN in q, and in r on and above its diagonal.
 // - The gradient has no meaning if the first k columns are dependent. The gradient of a complete q
-//   with m > n is an Error.
+//   with m > n is a ValueError.
 
 // Gradients of eigenvalues and singular values:
 // - Gradients of eigh and eigvalsh are symmetric.
@@ -211,7 +222,7 @@ Tensor cond(const Tensor& a, const MatrixOrd& p = 2, Caller = Caller::here());
 // - u and vh have gradients if they are reduced or a is square, else a ValueError.
 
 // Gradients at equal values:
-// - Values count as equal if they differ by at most max(m, n) epsilon times the largest. Singular
+// - Values count as equal if they differ by at most 8 max(m, n) epsilon times the largest. Singular
 //   values up to this limit are not divided by.
 // - A rotation of vectors of equal values into each other counts as 0, so no gradient is infinite.
 // - First gradients are right for functions of the values, and of the projector on all vectors of a
