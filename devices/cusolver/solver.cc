@@ -36,7 +36,8 @@ struct Solver {
 
 cudaDataType_t type_of(DType d) { return d == f64 ? CUDA_R_64F : CUDA_R_32F; }
 
-// Calls f(handle, parameters) on the call's stream. Rotations have parameters of their own.
+// Calls f(handle, parameters) on the call's stream. The type of f's second argument selects general
+// parameters, or those of rotations.
 void with_solver(const Call& call, const auto& f) {
   Solver& solver = *static_cast<Solver*>(library(call.stream, Library::solver));
   const MutexLock lock(solver.mutex);

@@ -15,9 +15,8 @@ Tensor prepare_matrices(const char* who, const Tensor& x, const char* what = "a"
 Tensor prepare_square_matrices(const char* who, const Tensor& x, const char* advice = "");
 
 // Waits, and throws if a matrix of `a` has failed. `failed` has a's batch, or a batch that a's
-// batch was broadcast to: the error names the entry of a. `why` follows the entry, and `unchecked`
-// is what
-// {.check = false} gives in its place.
+// batch was broadcast to: the error names the entry of a. `why` follows the entry. {.check = false}
+// gives `unchecked` in its place.
 void expect_success(const char* who, const Tensor& a, const Tensor& failed, const char* why,
                     Caller from, const char* unchecked = "NaN");
 

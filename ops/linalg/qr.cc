@@ -119,7 +119,7 @@ Samples samples_of(Context c, DType d, const auto& sample_of) {
 }
 Samples qr_samples(Context c, DType d) {
   Samples all = samples_of(c, d, [](const Tensors& in) { return Sample(in, QrAttrs{}); });
-  // Of a complete q with more rows than columns a part is not unique.
+  // The last columns of a complete q of a tall matrix are not unique, so no tall matrix is here.
   for (const Shape& shape : {Shape{3, 3}, Shape{2, 3, 4}}) {
     Sample s(Tensors{sample_matrices(c, d, shape, kDiagonal)}, QrAttrs{.complete = true});
     s.finite = {0};

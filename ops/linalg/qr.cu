@@ -142,7 +142,8 @@ __global__ void decompose_each(const T* from, T* q, T* r, QrSizes s) {
   }
   if (columns == 0) return;
   __syncthreads();
-  // The product of the reflections, in their place. The last ones first: they leave the first rows.
+  // The product of the reflections, in their place. It starts with the last reflection, which
+  // changes the last rows only.
   for (int at = thread; at < m * (columns - reflections); at += threads) {
     const int i = at % m, j = reflections + at / m;
     a(i, j) = i == j ? T{1} : T{0};

@@ -62,7 +62,8 @@ void factor(const QrSizes& s, const Work<T>& w) {
                                                                                    kReflections);
 }
 
-// The product of the reflections, in w.q. The last ones first: they leave the first rows.
+// The product of the reflections, in w.q. It starts with the last reflection, which changes the
+// last rows only.
 template <class T>
 void form_q(const QrSizes& s, const Work<T>& w) {
   ColumnMap<T> q(w.q, s.m, s.columns);

@@ -15,7 +15,7 @@ constexpr T kNaN = std::numeric_limits<T>::quiet_NaN();
 template <class T>
 using VectorMap = Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, 1>>;
 
-// 1 or -1: what makes the vector's sign positive.
+// The factor, 1 or -1, after which the vector has the sign that linalg.h describes.
 double find_sign(const auto& vector) {
   const double threshold = vector.cwiseAbs().maxCoeff() * kLargeFraction;
   for (Eigen::Index i = 0; i < vector.size(); ++i)

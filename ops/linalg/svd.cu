@@ -86,9 +86,10 @@ class SvdDecomposition {
            Vectors<T>{left.as<T>(), rows_of_vh(), n, n * n, n, 1}, info);
   }
 
-  // For a tall a: v are the eigenvectors of a' a, and a v = u r. Squares of f32 are exact in f64,
-  // so r is diagonal, and its diagonal the roots of the eigenvalues, up to 1e-8 times the largest.
-  // Without f64's digits the small singular values would be lost. u is orthonormal for any v.
+  // For a tall a: the columns of v are the eigenvectors of a' a, and a v = u r is a QR
+  // decomposition. The columns of a v are orthogonal, so r is diagonal. Its elements are the roots
+  // of the eigenvalues. Rounding in f64 changes them by at most 1e-8 times the largest, which f32
+  // does not resolve. u is orthonormal for any v.
   void run_eigenvalues() {
     const int64_t m = max_length_, n = min_length_;
     const Scratch memory = allocate<double>(m * n), squares = allocate<double>(n * n);
@@ -116,7 +117,7 @@ class SvdDecomposition {
         Vectors<double>{right.as<double>(), n, n, n * n, n, 1}, info);
   }
 
-  // The solver needs tall matrices. Those of wide ones are the transposed matrices.
+  // The solver needs tall matrices. A wide matrix is transposed.
   void run_iterations() {
     const int64_t m = max_length_, n = min_length_;
     const char vectors = !u_ ? 'N' : full_ ? 'A' : 'S';
