@@ -72,24 +72,39 @@ inline bool compute_singular_values(ColumnMatrix a, double* s) {
   return true;
 }
 
-// Whether the columns of x are orthonormal up to rounding.
-inline bool is_orthonormal(const ColumnMatrix& x) {
-  const auto n = static_cast<double>(x.rows());
-  const ColumnMatrix product = x.transpose() * x;
-  const double deviation =
-      (product - ColumnMatrix::Identity(x.cols(), x.cols())).cwiseAbs().maxCoeff();
-  return deviation <= 2 * n * std::numeric_limits<double>::epsilon();  // false for NaN
+// Products with this vector are checked in place of products of matrices (Freivalds): a fault
+// cancels in none of them but by chance. Elements are from 1 to 2.
+inline Eigen::VectorXd make_check_vector(Eigen::Index n) {
+  constexpr double kGoldenRatio = 1.6180339887498949;
+  Eigen::VectorXd x(n);
+  for (Eigen::Index i = 0; i < n; ++i) {
+    const double multiple = static_cast<double>(i + 1) * kGoldenRatio;
+    x[i] = 1 + multiple - std::floor(multiple);
+  }
+  return x;
+}
+
+// Whether a vector is 0 up to the rounding of products of length n. false for NaN.
+inline bool is_rounding(const Eigen::VectorXd& x, Eigen::Index n, double scale) {
+  constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
+  return x.cwiseAbs().maxCoeff() <= 8 * static_cast<double>(n) * kEpsilon * scale;
+}
+
+inline bool has_orthonormal_columns(const ColumnMatrix& q) {
+  const Eigen::VectorXd x = make_check_vector(q.cols()), qx = q * x;
+  return is_rounding(q.transpose() * qx - x, q.rows(), 1);
 }
 
 // Divide and conquer gives wrong vectors for some matrices of low rank.
 inline bool is_accurate(const Eigen::BDCSVD<ColumnMatrix>& f, const ColumnMatrix& a) {
   const auto& s = f.singularValues();
   if (f.info() != Eigen::Success || !s.allFinite()) return false;
-  if (!is_orthonormal(f.matrixU()) || !is_orthonormal(f.matrixV())) return false;
-  const ColumnMatrix left = f.matrixU().leftCols(s.size()) * s.asDiagonal();
-  const ColumnMatrix residual = a - left * f.matrixV().leftCols(s.size()).transpose();
-  const auto n = static_cast<double>(std::max(a.rows(), a.cols()));
-  return residual.cwiseAbs().maxCoeff() <= n * std::numeric_limits<double>::epsilon() * s[0];
+  if (!has_orthonormal_columns(f.matrixU()) || !has_orthonormal_columns(f.matrixV())) return false;
+  const Eigen::VectorXd x = make_check_vector(a.cols()), ax = a * x;
+  const Eigen::VectorXd vx = f.matrixV().leftCols(s.size()).transpose() * x,
+                        svx = s.asDiagonal() * vx;
+  const Eigen::VectorXd usvx = f.matrixU().leftCols(s.size()) * svx;
+  return is_rounding(usvx - ax, std::max(a.rows(), a.cols()), s[0]);
 }
 
 // Calls take(solver) with the factors of a finite matrix, and returns true; or returns false.
