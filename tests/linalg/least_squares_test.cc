@@ -171,6 +171,11 @@ TEST(Cond, OfASingularMatrixIsInfinite) {
   for (Context c : contexts()) {
     const Tensor a = array({{4.0, 0.0}, {0.0, 2.0}}, {c, f64}), zero = zeros({2, 2}, {c, f64});
     const Tensor low = array({{1.0, 0.0}, {0.0, 0.0}}, {c, f64});
+    for (const MatrixOrd& p : std::vector<MatrixOrd>{-1, -kInf, "fro", "nuc"}) {
+      EXPECT_EQ(cond(low, p).item<double>(), kInf);
+      EXPECT_EQ(cond(array({{1.0, 2.0}, {2.0, 4.0}}, {c, f64}), p).item<double>(), kInf);
+    }
+    EXPECT_GT(cond(array({{1.0, 2.0}, {2.0, 4.0}}, {c, f64})).item<double>(), 1e15);
     for (const MatrixOrd& p : std::vector<MatrixOrd>{2, 1, kInf}) {
       EXPECT_NEAR(cond(a, p).item<double>(), 2, 1e-14);
       EXPECT_EQ(cond(low, p).item<double>(), kInf);

@@ -177,6 +177,42 @@ TEST(Det, OfASingularMatrixIs0IfOtherPivotsOverflow) {
   }
 }
 
+TEST(Det, OfASingularMatrixHasTheGradientNaN) {
+  for (const Context c : end_contexts()) {
+    const Tensor a = array({{1., 2.}, {2., 4.}}, {c, f64});
+    a.attach_grad();
+    for (const bool logarithm : {false, true}) {
+      Tensor y;
+      {
+        const autograd::Record record;
+        y = logarithm ? slogdet(a).logabsdet : det(a);
+      }
+      y.backward();
+      EXPECT_THAT(values(a.grad()), testing::Each(testing::IsNan())) << logarithm;
+    }
+  }
+}
+
+TEST(LinearAlgebra, HasTheSameBitsOnEveryRun) {
+  for (const Context c : kernel_contexts())
+    for (const Shape& shape : {Shape{40, 40}, Shape{3, 20, 20}}) {
+      const Tensor a = positive_definite_numbers(shape, c), b = normal_numbers(shape, c, f64, 1);
+      const auto results = [&] {
+        std::vector<double> all;
+        const Lu f = lu(b);
+        const Eigh e = eigh(a);
+        const Svd s = svd(b);
+        for (const Tensor& x : {cholesky(a), solve(b, a), f.l, f.u, e.eigenvalues, e.eigenvectors,
+                                s.u, s.s, s.vh, det(b), expm(b)}) {
+          const std::vector<double> v = values(x);
+          all.insert(all.end(), v.begin(), v.end());
+        }
+        return all;
+      };
+      EXPECT_EQ(results(), results());
+    }
+}
+
 TEST(LinearAlgebra, NamesTheEntryThatHasNoResult) {
   for (const Context c : end_contexts()) {
     const Tensor good = identity_like(zeros({2, 2}, {c, f64})), bad = zeros({2, 2}, {c, f64});
