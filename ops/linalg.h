@@ -1,11 +1,12 @@
 // Decompositions of matrices, and systems of linear equations.
 //
-//   const Tensor l = cholesky(a);                 // a = l l'
+//   const Tensor l = cholesky(a);                 // a = l l', with the transpose l'
 //   const Tensor x = solve(a, b);                 // a x = b
 //   const auto [p, l, u] = lu(a);                 // a = p l u
 //
 // The last two axes are matrices, and the other axes a batch. f32 and f64 are computed in their
-// dtype, also in an amp::Scope, and integers and bool in f64. f16 and bf16 are a DTypeError.
+// dtype, also in an amp::Scope, and integers and bool in f64. Two operands are promoted to one
+// dtype. f16 and bf16 are a DTypeError.
 // Gradients exist to any order; the exceptions are in Details.
 //
 // A matrix without a result, such as a singular matrix, is a ValueError, unless its check is off.
@@ -47,7 +48,8 @@ Tensor cholesky(const Tensor& a, const CholeskyOptions& = {}, Caller = Caller::h
 
 // x with a x = b. A b of one axis is a vector. Otherwise the columns of b are right sides, and
 // those of x their solutions. Batches broadcast. A matrix is singular if its u in lu() has 0 on the
-// diagonal.
+// diagonal. Rounding may leave a tiny number there instead: x is then very large and meaningless.
+// cond(a) tells how many digits of x are lost.
 Tensor solve(const Tensor& a, const Tensor& b, const SolveOptions& = {}, Caller = Caller::here());
 // The same for a triangular a. The other triangle is not read. A matrix is singular if it has 0 on
 // the diagonal. With unit_diagonal there is nothing to check.
@@ -196,7 +198,7 @@ Tensor cond(const Tensor& a, const MatrixOrd& p = 2, Caller = Caller::here());
 
 // --- Details ---
 //
-// - l' is the transpose of l. |x| is the square root of the sum of squares.
+// - |x| is the square root of the sum of squares.
 // - Where a has to be square, other shapes are a ShapeError.
 // - Contexts agree up to rounding. On each context the bits are the same in every run.
 // - eigh and svd compute f32 in f64, except several matrices of at most 32 x 32 on a GPU.
