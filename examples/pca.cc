@@ -169,7 +169,7 @@ void run(const Program& program, const std::string& folder, const std::vector<in
                                percent(kept_of_test[static_cast<size_t>(n) - 1]));
   explanation +=
       ". Where a component is blue, pixels become darker as its coordinate grows; where it is red, "
-      "paler.";
+      "paler. In the plane, the number of each class stands near its dots.";
   program.finish(table, svg::Figure{.title = "Principal components of handwritten digits",
                                     .subtitle = data.name + "; " + describe(c),
                                     .body = picture.body(),
