@@ -112,12 +112,13 @@ class Contraction {
     std::optional<Pair> best;
     for (size_t i = 0; i < terms_.size(); ++i)
       for (size_t j = i + 1; j < terms_.size(); ++j) {
-        const Labels &a = terms_[i].labels, &b = terms_[j].labels, kept = kept_labels(i, j);
-        if (kept.size() > static_cast<size_t>(kMaxRank)) continue;
+        const Labels &a = terms_[i].labels, &b = terms_[j].labels;
         Labels all = a;
         for (int label : b)
           if (!contains(all, label)) all.push_back(label);
         if (sharing && all.size() == a.size() + b.size()) continue;
+        const Labels kept = kept_labels(i, j);
+        if (kept.size() > static_cast<size_t>(kMaxRank)) continue;
         const double removed = count_elements(a) + count_elements(b) - count_elements(kept);
         const double cost = count_elements(all) * (all.size() > kept.size() ? 2 : 1);
         if (!best || removed > best->removed || (removed == best->removed && cost < best->cost))
