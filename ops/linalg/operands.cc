@@ -58,17 +58,15 @@ std::string name_failed(const Tensor& a, const Tensor& failed, Caller from) {
 }  // namespace
 
 void expect_success(const char* who, const Tensor& a, const Tensor& failed, const char* why,
-                    Caller from, const char* unchecked) {
+                    Caller from, const CheckAdvice& advice) {
   try {
     capture::check_wait(a.context(), who, from);
   } catch (const CaptureError&) {
-    throw CaptureError(who,
-                       ": the host waits for the check of the result; pass {.check = false} to ",
-                       "record the call");
+    throw CaptureError(who, ": the host waits for the check of the result; ", advice.in_capture);
   }
   if (failed.size() == 0 || !any(failed).item<bool>(from)) return;
-  throw ValueError(who, ": a ", describe(a), ": ", name_failed(a, failed, from), why,
-                   "; {.check = false} gives ", unchecked, " there instead");
+  throw ValueError(who, ": a ", describe(a), ": ", name_failed(a, failed, from), why, "; ",
+                   advice.on_failure);
 }
 
 namespace {

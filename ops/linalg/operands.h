@@ -2,6 +2,8 @@
 // function's name. Internal.
 #pragma once
 
+#include <string>
+
 #include <locus/core/tensor.h>
 
 namespace locus::linalg {
@@ -14,11 +16,15 @@ Tensor prepare_matrices(const char* who, const Tensor& x, const char* what = "a"
 // The same for square matrices `a`. The error of others ends with `advice`.
 Tensor prepare_square_matrices(const char* who, const Tensor& x, const char* advice = "");
 
+// What errors of expect_success advise.
+struct CheckAdvice {
+  std::string in_capture = "pass {.check = false} to record the call";
+  std::string on_failure = "{.check = false} gives NaN there instead";
+};
 // Waits, and throws if a matrix of `a` has failed. `failed` has a's batch, or a batch that a's
-// batch was broadcast to: the error names the entry of a. `why` follows the entry. {.check = false}
-// gives `unchecked` in its place.
+// batch was broadcast to: the error names the entry of a. `why` follows the entry.
 void expect_success(const char* who, const Tensor& a, const Tensor& failed, const char* why,
-                    Caller from, const char* unchecked = "NaN");
+                    Caller from, const CheckAdvice& advice = {});
 
 // The operands of a system of equations: matrices of one dtype and batch. a is square, unless the
 // system has least squares.
