@@ -21,9 +21,14 @@ void decompose_svd(const Call& call, bool full_matrices, T* u, T* s, T* vh, bool
 void decompose_symmetric(const Call& call, bool vectors, int64_t n, double* a, double* w,
                          int64_t count, int* info);
 
-// Copies `count` matrices (m x n): the triangle that is read as a whole symmetric matrix, or all,
-// transposed or not. Sets failed[k] if an element of matrix k is not finite.
-enum class Part { lower, upper, all, transposed };
+// What is copied of a matrix.
+enum class Part {
+  lower,       // the lower triangle, and its mirror image in place of the upper
+  upper,       // the upper triangle, and its mirror image in place of the lower
+  all,         // all elements
+  transposed,  // the transpose
+};
+// Copies `count` matrices (m x n). Sets failed[k] if an element of matrix k is not finite.
 template <class T, class W>
 __global__ void copy_finite(const T* from, int64_t m, int64_t n, int64_t count, Part part, W* to,
                             bool* failed) {
@@ -66,8 +71,8 @@ __global__ void write_values(const W* w, int64_t n, int64_t count, const bool* f
     to[at] = failed[at / n] ? std::numeric_limits<T>::quiet_NaN() : static_cast<T>(w[at]);
 }
 
-// Vectors of `count` matrices: component i of vector j of matrix k is data[k * matrix + j * vector
-// + i * component].
+// Vectors of `count` matrices. Component i of vector j of matrix k is
+// data[k * matrix_stride + j * vector_stride + i * component_stride].
 template <class T>
 struct Vectors {
   const T* data;
