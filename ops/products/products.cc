@@ -12,7 +12,8 @@
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/join.h>
-#include <locus/ops/linalg.h>
+#include <locus/ops/linalg/matrices.h>
+#include <locus/ops/linalg/operands.h>
 #include <locus/ops/products/contract.h>
 #include <locus/ops/products/operands.h>
 #include <locus/ops/rearrange.h>
@@ -106,16 +107,15 @@ void expect_square(const Tensor& x) {
                      ": expected square matrices in the last two axes");
 }
 
-// The inverses, for x to the power -n. inv() advises its option {.check = false}, which
-// matrix_power() lacks. This advice names both calls.
-Tensor invert(const Tensor& x, uint64_t n, Caller from) try {
-  return inv(x, {}, from);
-} catch (const Error&) {
-  std::rethrow_exception(reworded([&](const std::string& text) {
-    if (text.find("{.check = false}") == text.npos) return text;
-    return text_of(text.substr(0, text.rfind("; ")), "; matrix_power(inv(data, {.check = false}), ",
-                   n, ") does not check, and gives NaN for singular matrices");
-  }));
+// The inverses, for x to the power -n. The check has no option of matrix_power(), so the advice
+// names both calls.
+Tensor invert(const Tensor& x, uint64_t n, Caller from) {
+  const Tensors inverse =
+      linalg::invert_op(linalg::prepare_square_matrices("inv", x, "; pinv() takes other shapes"));
+  const std::string advice = text_of("matrix_power(inv(data, {.check = false}), ", n,
+                                     ") does not check, and gives NaN for singular matrices");
+  linalg::expect_success("inv", x, inverse[1], " is singular", from, {advice, advice});
+  return inverse[0];
 }
 
 }  // namespace
