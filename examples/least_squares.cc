@@ -23,10 +23,10 @@ struct Options {
   double noise = 0.2;
 };
 
-Tensor true_curve(const Tensor& x) { return sin(3 * x) + x / 2; }
+Tensor compute_true_curve(const Tensor& x) { return sin(3 * x) + x / 2; }
 
 // The columns are x^0, x^1, ..., x^degree.
-Tensor powers(const Tensor& x, int64_t degree) {
+Tensor compute_powers(const Tensor& x, int64_t degree) {
   return power(expand_dims(x, 1), arange(static_cast<double>(degree + 1), {x.context(), f64}));
 }
 
@@ -61,7 +61,7 @@ struct Fit {
   double difference = 0;  // |w - w of lstsq| / |w of lstsq|
 };
 
-svg::Points pairs(const Tensor& x, const Tensor& y) {
+svg::Points make_points(const Tensor& x, const Tensor& y) {
   const std::vector<double> xs = x.to_vector<double>(), ys = y.to_vector<double>();
   svg::Points points;
   for (size_t i = 0; i < xs.size(); ++i) points.emplace_back(xs[i], ys[i]);
@@ -72,12 +72,14 @@ std::string draw(const Options& o, const Tensor& x, const Tensor& y, const std::
                  const Tensor& errors) {
   const Tensor grid = linspace(-1, 1, 401, {x.context(), f64});
   std::vector<least_squares::Curve> curves{
-      {"true curve", pairs(grid, true_curve(grid)), {svg::kMuted, 1.6, false, true}}};
+      {"true curve", make_points(grid, compute_true_curve(grid)), {svg::kMuted, 1.6, false, true}}};
   for (const Fit& f : fits)
     if (f.w.defined())
-      curves.push_back({f.name, pairs(grid, dot(powers(grid, o.degree), f.w)), f.style});
+      curves.push_back(
+          {f.name, make_points(grid, dot(compute_powers(grid, o.degree), f.w)), f.style});
   const Slice some({}, {}, (x.size() + 499) / 500);  // at most 500 points
-  return least_squares::chart(pairs(x(some), y(some)), curves, errors.to_vector<double>());
+  return least_squares::draw_chart(make_points(x(some), y(some)), curves,
+                                   errors.to_vector<double>());
 }
 
 void run(const Program& program, const Options& o) {
@@ -88,8 +90,8 @@ void run(const Program& program, const Options& o) {
   fmt::print("{}; f64\n\n", describe(c));
   random::seed(static_cast<uint64_t>(o.seed));
   const Tensor x = random::uniform(-1, 1, {o.points}, {c, f64});
-  const Tensor y = true_curve(x) + o.noise * random::normal(0, 1, {o.points}, {c, f64});
-  const Tensor a = powers(x, o.degree);
+  const Tensor y = compute_true_curve(x) + o.noise * random::normal(0, 1, {o.points}, {c, f64});
+  const Tensor a = compute_powers(x, o.degree);
 
   const double of_a = cond(a).item<double>(), of_square = cond(dot(a.T(), a)).item<double>();
   const Lstsq best = lstsq(a, y);

@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kLeft = 84, kRight = 576, kPlotTop = kTop + 66, kPlotHeight = 330;
 
-std::string curves_plot(const Points& points, const std::vector<Curve>& curves) {
+std::string draw_curves(const Points& points, const std::vector<Curve>& curves) {
   double most = 0;
   for (const Points* list : {&points, &curves.front().points})
     for (const auto& [x, y] : *list) most = std::max(most, std::abs(y));
@@ -48,7 +48,7 @@ std::string curves_plot(const Points& points, const std::vector<Curve>& curves) 
   return s;
 }
 
-std::string errors_plot(const std::vector<double>& errors) {
+std::string draw_errors(const std::vector<double>& errors) {
   constexpr double kRounding = 1e-15;  // smaller errors are drawn there
   const double steps = static_cast<double>(errors.size());
   Points points;
@@ -73,9 +73,9 @@ std::string errors_plot(const std::vector<double>& errors) {
 
 }  // namespace
 
-std::string chart(const Points& points, const std::vector<Curve>& curves,
-                  const std::vector<double>& errors) {
-  return curves_plot(points, curves) + errors_plot(errors);
+std::string draw_chart(const Points& points, const std::vector<Curve>& curves,
+                       const std::vector<double>& errors) {
+  return draw_curves(points, curves) + draw_errors(errors);
 }
 
 }  // namespace least_squares

@@ -17,8 +17,8 @@ struct Curve {
 // SVG elements of a page 960 wide, in kHeight below kTop. Curves end where they leave the box,
 // which the points and the first curve determine. `errors` are of the steps from 1 on, on
 // logarithmic axes.
-std::string chart(const examples::svg::Points& points, const std::vector<Curve>& curves,
-                  const std::vector<double>& errors);
+std::string draw_chart(const examples::svg::Points& points, const std::vector<Curve>& curves,
+                       const std::vector<double>& errors);
 inline constexpr double kTop = 84, kHeight = 446;
 
 }  // namespace least_squares
