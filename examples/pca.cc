@@ -51,7 +51,7 @@ class Picture {
  public:
   static constexpr double kTop = 84, kLeft = 40, kWidth = 880;
 
-  void components(const Pca& pca, const std::vector<float>& shares) {
+  void draw_components(const Pca& pca, const std::vector<float>& shares) {
     constexpr double kStep = kWidth / 10, kSize = 78;
     heading("The mean, and the first 19 components with their share of the variance");
     for (int i = 0; i < 20; ++i) {
@@ -68,7 +68,7 @@ class Picture {
   }
 
   // Rows of images: each row is a name and ten images.
-  void digits(const std::vector<std::pair<std::string, Tensor>>& rows) {
+  void draw_digits(const std::vector<std::pair<std::string, Tensor>>& rows) {
     constexpr double kNames = 130, kStep = (kWidth - kNames) / 10, kSize = 68;
     heading("Test digits, and the same digits rebuilt from their first coordinates");
     for (const auto& [name, images] : rows) {
@@ -81,7 +81,7 @@ class Picture {
     top_ += 34;
   }
 
-  void plane(const Tensor& codes, const std::vector<int>& labels) {
+  void draw_plane(const Tensor& codes, const std::vector<int>& labels) {
     constexpr double kHeight = 460;
     heading("Test digits along the first component (right) and the second (up)");
     body_ += training::class_plane(codes.to_vector<float>(), labels, kLeft, top_, kWidth, kHeight);
@@ -102,7 +102,7 @@ class Picture {
 };
 
 // The first image of each class.
-Tensor one_of_each(const Tensor& images, const std::vector<int>& labels) {
+Tensor find_one_of_each(const Tensor& images, const std::vector<int>& labels) {
   std::vector<int64_t> found;
   for (int digit = 0; digit < 10; ++digit)
     if (const auto at = std::ranges::find(labels, digit); at != labels.end())
@@ -148,17 +148,17 @@ void run(const Program& program, const std::string& folder, const std::vector<in
   fmt::print("{}\n", table.aligned());
 
   const std::vector<int> labels = data.test.label().astype(i32).to_vector<int>();
-  const Tensor originals = one_of_each(test, labels);
+  const Tensor originals = find_one_of_each(test, labels);
   std::vector<std::pair<std::string, Tensor>> rows{{"original", originals}};
   for (const int64_t n : counts)
     rows.emplace_back(counted(static_cast<double>(n), "component"),
                       rebuild(pca, project(pca, originals, n)));
   const size_t dots = std::min<size_t>(labels.size(), 2000);
   Picture picture;
-  picture.components(pca, share);
-  picture.digits(rows);
-  picture.plane(project(pca, test(Slice(0, static_cast<int64_t>(dots))), 2),
-                {labels.begin(), labels.begin() + static_cast<std::ptrdiff_t>(dots)});
+  picture.draw_components(pca, share);
+  picture.draw_digits(rows);
+  picture.draw_plane(project(pca, test(Slice(0, static_cast<int64_t>(dots))), 2),
+                     {labels.begin(), labels.begin() + static_cast<std::ptrdiff_t>(dots)});
   std::string explanation =
       fmt::format("The covariance of {} images of {} pixels and its eigenvectors took {}. ",
                   count_text(static_cast<double>(train.shape()[0])), kPixels, time_text(seconds));
