@@ -1,8 +1,8 @@
 // Products of the MLP 784-256-128-10 at several batch sizes, by dot() and dense(), and one large
 // product. Time per product in sequence; GFLOP/s counts 2*m*n*k. kOwnLimit in
 // ops/matmul/matmul_tiling.h is the size from which a GPU uses cuBLAS. Ten contractions by einsum,
-// beside torch_einsum of peers.py; linear algebra, beside its torch_linalg, cupy_linalg and
-// numpy_linalg.
+// beside torch_einsum of peers.py; linear algebra, beside its torch_linalg, cupy_linalg,
+// numpy_linalg and scipy_linalg.
 #include <locus/core/op.h>
 #include <locus/ops/create.h>
 #include <locus/ops/dense.h>

@@ -149,9 +149,9 @@ def linalg_shapes(gpu):
     return ((500, 500), "500"), ((1000, 32, 32), "1000 x 32")
 
 
-def linalg_calls(xp, linalg, gpu):
+def linalg_calls(xp, linalg, shapes):
     """The calls of bench_matmul.cc on a module like NumPy: names, functions."""
-    for shape, size in linalg_shapes(gpu):
+    for shape, size in shapes:
         x = xp.random.standard_normal(shape, dtype=xp.float32)
         a = x @ x.swapaxes(-1, -2) + shape[-1] * xp.eye(shape[-1], dtype=xp.float32)
         b = xp.ones(shape[:-1] + (1,), dtype=xp.float32)
@@ -187,23 +187,32 @@ def torch_linalg():
 
 def cupy_linalg():
     import cupy
-    for name, call in linalg_calls(cupy, cupy.linalg, True):
+    for name, call in linalg_calls(cupy, cupy.linalg, linalg_shapes(True)):
         yield f"CuPy {cupy.__version__} cuda: {name}", per_call(
             call, cupy.cuda.runtime.deviceSynchronize, calls=10), "µs"
 
 
+class NumpyArrays:
+    """What linalg_calls() takes of NumPy. Random numbers with a dtype are a Generator's."""
+
+    def __init__(self):
+        import numpy
+        self.random = numpy.random.default_rng(1)
+        self.eye, self.ones, self.float32 = numpy.eye, numpy.ones, numpy.float32
+
+
 def numpy_linalg():
-    """NumPy's LAPACK, which is SciPy's; OPENBLAS_NUM_THREADS=2 for two threads."""
+    """OPENBLAS_NUM_THREADS=2 for two threads."""
     import numpy
-
-    class Generator:  # NumPy's random numbers with a dtype are a Generator's
-        standard_normal = numpy.random.default_rng(1).standard_normal
-
-    class Module:
-        random, eye, ones, float32 = Generator, numpy.eye, numpy.ones, numpy.float32
-
-    for name, call in linalg_calls(Module, numpy.linalg, False):
+    for name, call in linalg_calls(NumpyArrays(), numpy.linalg, linalg_shapes(False)):
         yield f"NumPy {numpy.__version__}: {name}", per_call(call, lambda: None, calls=10), "µs"
+
+
+def scipy_linalg():
+    """The large matrix: SciPy's cholesky takes no batches."""
+    import scipy
+    for name, call in linalg_calls(NumpyArrays(), scipy.linalg, linalg_shapes(False)[:1]):
+        yield f"SciPy {scipy.__version__}: {name}", per_call(call, lambda: None, calls=10), "µs"
 
 
 def torch_adam():
@@ -422,7 +431,7 @@ def cupy_numpy():
 
 if __name__ == "__main__":
     for rows in (torch_rows, cupy_rows, torch_copies, torch_einsum, torch_linalg, cupy_linalg,
-                 numpy_linalg, torch_kernels, cupy_kernels,
+                 numpy_linalg, scipy_linalg, torch_kernels, cupy_kernels,
                  torch_random, cupy_random, torch_numpy, cupy_numpy, torch_networks, torch_adam,
                  mxnet_networks):
         if sys.argv[1:] and not any(word in rows.__name__ for word in sys.argv[1:]):
