@@ -3,8 +3,8 @@
 #   ./scripts/test.sh [--no-cuda] [--sanitize address,undefined] [--filter 'Print.*'] [--build DIR]
 #                     [--bench]
 # Tests of real data take MNIST from TEST_MNIST=DIR or data/mnist, and skip without.
-# With --sanitize the tests alone are built, without CUDA, in a folder of their own. With --bench the
-# benchmarks are built, too, but not run.
+# With --sanitize the tests alone are built, without CUDA, in a folder of their own, and run once, with
+# four emulated GPUs: this covers the CPU, too. With --bench the benchmarks are built, too, but not run.
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
 cuda=AUTO sanitize="" filter="*" folder="" bench=OFF
@@ -100,7 +100,7 @@ run_tests() {
 shards=$JOBS
 if [ $cuda != OFF ] && has_gpu; then
   run_tests "real GPUs" 1
-else
+elif [ -z "$sanitize" ]; then
   run_tests "this machine" "$shards"
 fi
 LOCUS_EMULATED_GPUS=4 run_tests "four emulated GPUs" "$shards"
