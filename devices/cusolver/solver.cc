@@ -34,6 +34,9 @@ struct Solver {
   syevjInfo_t eigen_rotations LOCUS_GUARDED_BY(mutex) = nullptr;
 };
 
+// Matrices of a call. cuSOLVER 12.0 fails with more than 65,535 in some functions.
+constexpr int64_t kMaxBatch = 1 << 15;
+
 cudaDataType_t type_of(DType d) { return d == f64 ? CUDA_R_64F : CUDA_R_32F; }
 
 // Calls f(handle, parameters) on the call's stream. The type of f's second argument selects general
@@ -146,11 +149,12 @@ void solver_qr_q(const Call& call, DType d, int64_t m, int64_t columns, int64_t 
 void solver_eigen(const Call& call, bool vectors, int64_t n, double* a, double* w, int64_t count,
                   int* info) {
   constexpr int64_t kMaxBatchedLength = 512;  // longer matrices: one a call
-  constexpr int64_t kMaxBatch = 4096;  // matrices a call: the work memory grows with their number
+  constexpr int64_t kMaxElements = 1 << 27;   // of a call: the work memory grows with them
   constexpr cudaDataType_t kType = CUDA_R_64F;
   constexpr cublasFillMode_t kLower = CUBLAS_FILL_MODE_LOWER;
   const cusolverEigMode_t mode = vectors ? CUSOLVER_EIG_MODE_VECTOR : CUSOLVER_EIG_MODE_NOVECTOR;
-  const int64_t batch = n <= kMaxBatchedLength ? std::min(count, kMaxBatch) : 1;
+  const int64_t most = std::min({count, kMaxBatch, kMaxElements / (n * n)});
+  const int64_t batch = n <= kMaxBatchedLength ? most : 1;
   with_solver(call, [&](cusolverDnHandle_t handle, cusolverDnParams_t parameters) {
     size_t on_device = 0, on_host = 0;
     LOCUS_CUDA(cusolverDnXsyevBatched_bufferSize(handle, parameters, mode, kLower, n, kType, a, n,
@@ -168,16 +172,18 @@ void solver_eigen_each(const Call& call, DType d, bool vectors, int64_t n, void*
                        int64_t count, int* info) {
   constexpr cublasFillMode_t kLower = CUBLAS_FILL_MODE_LOWER;
   const cusolverEigMode_t mode = vectors ? CUSOLVER_EIG_MODE_VECTOR : CUSOLVER_EIG_MODE_NOVECTOR;
-  const int size = static_cast<int>(n), batch = static_cast<int>(count);
+  const int size = static_cast<int>(n), most = static_cast<int>(std::min(count, kMaxBatch));
   with_solver(call, [&](cusolverDnHandle_t handle, syevjInfo_t rotations) {
     const auto run = [&]<class T>(T* matrices, auto work_of, auto solve) {
       T* const values = static_cast<T*>(w);
       int numbers = 0;
       LOCUS_CUDA(
-          work_of(handle, mode, kLower, size, matrices, size, values, &numbers, rotations, batch));
+          work_of(handle, mode, kLower, size, matrices, size, values, &numbers, rotations, most));
       const Scratch work(call, static_cast<size_t>(numbers) * sizeof(T));
-      LOCUS_CUDA(solve(handle, mode, kLower, size, matrices, size, values, work.as<T>(), numbers,
-                       info, rotations, batch));
+      for (int64_t k = 0; k < count; k += most)
+        LOCUS_CUDA(solve(handle, mode, kLower, size, matrices + k * n * n, size, values + k * n,
+                         work.as<T>(), numbers, info + k, rotations,
+                         static_cast<int>(std::min<int64_t>(most, count - k))));
     };
     if (d == f64)
       run(static_cast<double*>(a), cusolverDnDsyevjBatched_bufferSize, cusolverDnDsyevjBatched);
@@ -207,17 +213,20 @@ void solver_svd_each(const Call& call, DType d, bool vectors, int64_t m, int64_t
                      void* s, void* u, void* v, int64_t count, int* info) {
   const cusolverEigMode_t mode = vectors ? CUSOLVER_EIG_MODE_VECTOR : CUSOLVER_EIG_MODE_NOVECTOR;
   const int rows = static_cast<int>(m), columns = static_cast<int>(n);
-  const int batch = static_cast<int>(count);
+  const int most = static_cast<int>(std::min(count, kMaxBatch));
   with_solver(call, [&](cusolverDnHandle_t handle, gesvdjInfo_t rotations) {
-    const auto run = [&]<class T>(T* matrices, auto size, auto solve) {
+    const auto run = [&]<class T>(T* matrices, auto work_of, auto solve) {
       T *const values = static_cast<T*>(s), *const left = static_cast<T*>(u),
                *const right = static_cast<T*>(v);
       int numbers = 0;
-      LOCUS_CUDA(size(handle, mode, rows, columns, matrices, rows, values, left, rows, right,
-                      columns, &numbers, rotations, batch));
+      LOCUS_CUDA(work_of(handle, mode, rows, columns, matrices, rows, values, left, rows, right,
+                         columns, &numbers, rotations, most));
       const Scratch work(call, static_cast<size_t>(numbers) * sizeof(T));
-      LOCUS_CUDA(solve(handle, mode, rows, columns, matrices, rows, values, left, rows, right,
-                       columns, work.as<T>(), numbers, info, rotations, batch));
+      for (int64_t k = 0; k < count; k += most)
+        LOCUS_CUDA(solve(handle, mode, rows, columns, matrices + k * m * n, rows,
+                         values + k * std::min(m, n), left + k * m * m, rows, right + k * n * n,
+                         columns, work.as<T>(), numbers, info + k, rotations,
+                         static_cast<int>(std::min<int64_t>(most, count - k))));
     };
     if (d == f64)
       run(static_cast<double*>(a), cusolverDnDgesvdjBatched_bufferSize, cusolverDnDgesvdjBatched);
