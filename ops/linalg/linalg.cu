@@ -92,6 +92,31 @@ __global__ void order_rows(const P* pivots, int64_t m, int64_t pivot_count, int6
   }
 }
 
+// Column-major matrices: the factors of a replace a, and solutions replace x. `transpose`: of a' x.
+template <DType D, class T>
+void solve_by_lu(const Call& call, bool transpose, const MatrixBatch& a, T* lu,
+                 const MatrixBatch& b, T* x) {
+  const bool any_columns = b.n > 0;
+  const Scratch info(call, static_cast<size_t>(a.count) * sizeof(int));
+  const Scratch pivots(call, static_cast<size_t>(a.count * a.n) * sizeof(int64_t));
+  if (is_batched(a.count, a.n)) {
+    const MatrixPointers pointers(call, lu, a.size() * sizeof(T), a.count);
+    const MatrixPointers right_pointers(call, x, b.size() * sizeof(T), a.count);
+    blas_lu_each(call, D, a.n, pointers.data(), a.count, pivots.as<int>(), info.as<int>());
+    if (any_columns)
+      blas_lu_solve_each(call, D, transpose, a.n, b.n, pointers.data(), pivots.as<int>(),
+                         right_pointers.data(), a.count);
+    return;
+  }
+  for (int64_t k = 0; k < a.count; ++k) {
+    T* const factor = lu + k * a.size();
+    solver_lu(call, D, a.n, a.n, factor, pivots.as<int64_t>(), info.as<int>());
+    if (any_columns)
+      solver_lu_solve(call, D, transpose, a.n, b.n, factor, pivots.as<int64_t>(), x + k * b.size(),
+                      info.as<int>());
+  }
+}
+
 struct Backend {
   template <DType D>
   static void cholesky(const Call& call) {
@@ -139,27 +164,7 @@ struct Backend {
       else
         copy_bytes(call, x, call.in[1].data, all * sizeof(T));
     }
-    if (factors > 0) {
-      const Scratch info(call, static_cast<size_t>(a.count) * sizeof(int));
-      const bool batched = is_batched(a.count, a.n);
-      const Scratch pivots(call, static_cast<size_t>(a.count * a.n) * sizeof(int64_t));
-      if (batched) {
-        const MatrixPointers pointers(call, lu, a.size() * sizeof(T), a.count);
-        const MatrixPointers right_pointers(call, x, b.size() * sizeof(T), a.count);
-        blas_lu_each(call, D, a.n, pointers.data(), a.count, pivots.as<int>(), info.as<int>());
-        if (all > 0)
-          blas_lu_solve_each(call, D, transpose, a.n, b.n, pointers.data(), pivots.as<int>(),
-                             right_pointers.data(), a.count);
-      } else {
-        for (int64_t k = 0; k < a.count; ++k) {
-          T* const factor = lu + k * a.size();
-          solver_lu(call, D, a.n, a.n, factor, pivots.as<int64_t>(), info.as<int>());
-          if (all > 0)
-            solver_lu_solve(call, D, transpose, a.n, b.n, factor, pivots.as<int64_t>(),
-                            x + k * b.size(), info.as<int>());
-        }
-      }
-    }
+    if (factors > 0) solve_by_lu<D>(call, transpose, a, lu, b, x);
     find_failed<false>(call, lu, a, nullptr, failed);
     if (all == 0) return;
     if (needs_transpose)

@@ -4,7 +4,6 @@
 //   several small matrices  cuSOLVER's rotations, all at once
 //   others                  in f64, by divide and conquer
 #include <cmath>
-#include <type_traits>
 
 #include <locus/core/scratch.h>
 #include <locus/devices/cusolver/solver.h>
@@ -13,34 +12,34 @@
 namespace locus::cuda {
 namespace {
 
-// The bits of the largest absolute value of each matrix. They are ordered as the numbers are.
-__global__ void find_largest(const double* a, int64_t size, int64_t count,
-                             unsigned long long* largest) {
+// The bits of absolute values, as integers, are ordered as the numbers are.
+__global__ void find_largest_of_each(const double* a, int64_t size, int64_t count,
+                                     double* largest) {
   for (int64_t at = first_thread(); at < count * size; at += all_threads()) {
     const auto bits = static_cast<unsigned long long>(__double_as_longlong(fabs(a[at])));
-    unsigned long long* const maximum = largest + at / size;
+    auto* const maximum = reinterpret_cast<unsigned long long*>(largest + at / size);
     if (bits > *maximum) atomicMax(maximum, bits);
   }
 }
+
 // A power of 2, so that sums with small integers are exact.
-__device__ double compute_shift(unsigned long long largest) {
+__device__ double compute_shift(double largest) {
   constexpr int kShiftExponent = 20;
-  const double x = __longlong_as_double(static_cast<long long>(largest));
-  return x > 0 ? ldexp(1., ilogb(x) - kShiftExponent) : 0;
+  return largest > 0 ? ldexp(1., ilogb(largest) - kShiftExponent) : 0;
 }
-__global__ void shift_diagonals(double* a, int64_t n, int64_t count,
-                                const unsigned long long* largest) {
+__global__ void shift_diagonals(double* a, int64_t n, int64_t count, const double* largest) {
   for (int64_t at = first_thread(); at < count * n; at += all_threads())
     a[at / n * n * n + at % n * (n + 1)] += compute_shift(largest[at / n]);
 }
-__global__ void shift_back(double* w, int64_t n, int64_t count, const unsigned long long* largest) {
+__global__ void shift_back(double* w, int64_t n, int64_t count, const double* largest) {
   for (int64_t at = first_thread(); at < count * n; at += all_threads())
     w[at] -= compute_shift(largest[at / n]);
 }
 
-// Computes in W: in f64 by divide and conquer, or in any dtype by rotations.
+// Copies the matrices as W and calls solve(a, values, info): eigenvalues, ascending, and, if v is
+// given, eigenvectors as rows of a.
 template <class W, class T>
-void decompose(const Call& call, DType d, bool rotations, T* w, T* v, bool* failed) {
+void decompose(const Call& call, T* w, T* v, bool* failed, const auto& solve) {
   const MatrixBatch s(call.in[0].meta);
   const int64_t n = s.n;
   const Part part = call.attributes<EighAttrs>().upper ? Part::upper : Part::lower;
@@ -48,12 +47,9 @@ void decompose(const Call& call, DType d, bool rotations, T* w, T* v, bool* fail
   const Scratch values(call, static_cast<size_t>(s.count * n) * sizeof(W));
   const Scratch info(call, static_cast<size_t>(s.count) * sizeof(int));
   W* const a = memory.as<W>();
-  copy_finite_matrices<T>(call, s, part, a, failed);
+  copy_finite_matrices(call, call.in[0].as<const T>(), s, part, a, failed);
   if (s.count * s.size() == 0) return;
-  if (rotations)
-    solver_eigen_each(call, d, v != nullptr, n, a, values.data(), s.count, info.as<int>());
-  else if constexpr (std::is_same_v<W, double>)
-    decompose_symmetric(call, v != nullptr, n, a, values.as<double>(), s.count, info.as<int>());
+  solve(a, values.as<W>(), info.as<int>());
   launch(call.stream, s.count, mark_failed<int>, info.as<const int>(), s.count, failed);
   launch(call.stream, s.count * n, write_values<T, W>, values.as<const W>(), n, s.count, failed, w);
   if (!v) return;
@@ -67,9 +63,13 @@ template <class T>
 void decompose_eigen(const Call& call, DType d, T* w, T* v, bool* failed) {
   const MatrixBatch s(call.in[0].meta);
   if (s.count > 1 && s.n <= kMaxRotatedLength)
-    decompose<T>(call, d, true, w, v, failed);
+    decompose<T>(call, w, v, failed, [&](T* a, T* values, int* info) {
+      solver_eigen_each(call, d, v != nullptr, s.n, a, values, s.count, info);
+    });
   else
-    decompose<double>(call, d, false, w, v, failed);
+    decompose<double>(call, w, v, failed, [&](double* a, double* values, int* info) {
+      decompose_symmetric(call, v != nullptr, s.n, a, values, s.count, info);
+    });
 }
 
 struct Backend {
@@ -98,13 +98,17 @@ struct Backend {
 
 }  // namespace
 
+void find_largest(const Call& call, const double* a, int64_t size, int64_t count, double* largest) {
+  LOCUS_CUDA(cudaMemsetAsync(largest, 0, static_cast<size_t>(count) * sizeof(double),
+                             native(call.stream)));
+  launch(call.stream, count * size, find_largest_of_each, a, size, count, largest);
+}
+
 void decompose_symmetric(const Call& call, bool vectors, int64_t n, double* a, double* w,
                          int64_t count, int* info) {
-  const Scratch memory(call, static_cast<size_t>(count) * sizeof(unsigned long long));
-  auto* const largest = memory.as<unsigned long long>();
-  LOCUS_CUDA(cudaMemsetAsync(largest, 0, static_cast<size_t>(count) * sizeof(*largest),
-                             native(call.stream)));
-  launch(call.stream, count * n * n, find_largest, a, n * n, count, largest);
+  const Scratch memory(call, static_cast<size_t>(count) * sizeof(double));
+  double* const largest = memory.as<double>();
+  find_largest(call, a, n * n, count, largest);
   launch(call.stream, count * n, shift_diagonals, a, n, count, largest);
   solver_eigen(call, vectors, n, a, w, count, info);
   launch(call.stream, count * n, shift_back, w, n, count, largest);

@@ -21,6 +21,9 @@ void decompose_svd(const Call& call, bool full_matrices, T* u, T* s, T* vh, bool
 void decompose_symmetric(const Call& call, bool vectors, int64_t n, double* a, double* w,
                          int64_t count, int* info);
 
+// Writes the largest absolute value of each matrix of `size` elements, all finite. In spectral.cu.
+void find_largest(const Call& call, const double* a, int64_t size, int64_t count, double* largest);
+
 // What is copied of a matrix.
 enum class Part {
   lower,       // the lower triangle, and its mirror image in place of the upper
@@ -47,15 +50,15 @@ __global__ void zero_failed(T* x, int64_t size, int64_t count, const bool* faile
   for (int64_t at = first_thread(); at < count * size; at += all_threads())
     if (failed[at / size]) x[at] = 0;
 }
-// Copies the call's matrices, all finite afterwards, and sets `failed`.
+// Copies matrices, all finite afterwards, and sets `failed`.
 template <class T, class W>
-void copy_finite_matrices(const Call& call, const MatrixBatch& a, Part part, W* to, bool* failed) {
+void copy_finite_matrices(const Call& call, const T* from, const MatrixBatch& a, Part part, W* to,
+                          bool* failed) {
   if (a.count == 0) return;
   LOCUS_CUDA(cudaMemsetAsync(failed, 0, static_cast<size_t>(a.count), native(call.stream)));
   const int64_t all = a.count * a.size();
   if (all == 0) return;
-  launch(call.stream, all, copy_finite<T, W>, call.in[0].as<const T>(), a.m, a.n, a.count, part, to,
-         failed);
+  launch(call.stream, all, copy_finite<T, W>, from, a.m, a.n, a.count, part, to, failed);
   launch(call.stream, all, zero_failed<W>, to, a.size(), a.count, failed);
 }
 

@@ -3,7 +3,8 @@
 //
 //   several small matrices  cuSOLVER's rotations, all at once
 //   f32                     in f64, by the eigenvalues of a' a
-//   f64                     cuSOLVER's QR iterations, one matrix after the other
+//   f64                     cuSOLVER's QR iterations, one matrix after the other, scaled by powers
+//                           of 2: they lose digits of elements near the smallest numbers
 #include <algorithm>
 #include <type_traits>
 
@@ -29,12 +30,23 @@ __global__ void reverse_rows(const double* from, int64_t n, int64_t count, doubl
     to[at] = from[at / size * size + (n - 1 - at % size / n) * n + at % n];
 }
 
+// x times 2^e, or 2^-e with `down`, where 2^e is the power of 2 at or below the matrix's largest
+// absolute value.
+__global__ void scale(double* x, int64_t size, int64_t count, const double* largest, bool down) {
+  for (int64_t at = first_thread(); at < count * size; at += all_threads()) {
+    const double most = largest[at / size];
+    const int exponent = most > 0 ? ilogb(most) : 0;
+    x[at] = ldexp(x[at], down ? -exponent : exponent);
+  }
+}
+
 template <class T>
 class SvdDecomposition {
  public:
   SvdDecomposition(const Call& call, bool full_matrices, T* u, T* s, T* vh, bool* failed)
       : call_(call),
         a_(call.in[0].meta),
+        from_(call.in[0].as<const T>()),
         wide_(a_.m < a_.n),
         full_(full_matrices),
         max_length_(std::max(a_.m, a_.n)),
@@ -49,7 +61,7 @@ class SvdDecomposition {
     if (a_.count > 1 && max_length_ <= kMaxRotatedLength)
       run_rotations();
     else if constexpr (std::is_same_v<T, float>)
-      run_eigenvalues();
+      run_parts();
     else
       run_iterations();
   }
@@ -79,11 +91,31 @@ class SvdDecomposition {
     const int64_t m = a_.m, n = a_.n;
     const Scratch memory = allocate<T>(m * n), info = allocate_info();
     const Scratch left = allocate<T>(n * n), right = allocate<T>(m * m);
-    copy_finite_matrices<T>(call_, a_, Part::all, memory.as<T>(), failed_);
+    copy_finite_matrices(call_, from_, a_, Part::all, memory.as<T>(), failed_);
     solver_svd_each(call_, dtype(), u_ != nullptr, n, m, memory.data(), s_, left.data(),
                     right.data(), a_.count, info.as<int>());
     finish(Vectors<T>{right.as<T>(), columns_of_u(), m, m * m, m, 1},
            Vectors<T>{left.as<T>(), rows_of_vh(), n, n * n, n, 1}, info);
+  }
+
+  // Each part needs up to six copies of its matrices in f64.
+  void run_parts() {
+    constexpr int64_t kMaxElements = 1 << 26;  // of a copy with several matrices
+    const int64_t size = max_length_ * (u_ && full_ ? max_length_ : min_length_);
+    const int64_t matrices = std::clamp(kMaxElements / size, int64_t{1}, a_.count);
+    for (int64_t first = 0; first < a_.count; first += matrices)
+      select_part(first, std::min(matrices, a_.count - first)).run_eigenvalues();
+  }
+  SvdDecomposition select_part(int64_t first, int64_t count) const {
+    SvdDecomposition part = *this;
+    part.a_.count = count;
+    part.from_ += first * a_.size();
+    part.s_ += first * min_length_;
+    part.failed_ += first;
+    if (!u_) return part;
+    part.u_ += first * a_.m * columns_of_u();
+    part.vh_ += first * rows_of_vh() * a_.n;
+    return part;
   }
 
   // For a tall a: the columns of v are the eigenvectors of a' a, and a v = u r is a QR
@@ -95,8 +127,8 @@ class SvdDecomposition {
     const Scratch memory = allocate<double>(m * n), squares = allocate<double>(n * n);
     const Scratch values = allocate<double>(n), info = allocate_info();
     const double* const a = memory.as<const double>();
-    copy_finite_matrices<T>(call_, a_, wide_ ? Part::transposed : Part::all, memory.as<double>(),
-                            failed_);
+    copy_finite_matrices(call_, from_, a_, wide_ ? Part::transposed : Part::all,
+                         memory.as<double>(), failed_);
     blas_product(call_, f64, n, n, m, Matrix{a, n, true, m * n}, Matrix{a, n, false, m * n},
                  squares.data(), a_.count, {.out = f64});
     decompose_symmetric(call_, u_ != nullptr, n, squares.as<double>(), values.as<double>(),
@@ -125,11 +157,16 @@ class SvdDecomposition {
                   right_size = u_ ? n * n : 0;
     const Scratch memory = allocate<T>(m * n), info = allocate_info();
     const Scratch left = allocate<T>(left_size), right = allocate<T>(right_size);
-    copy_finite_matrices<T>(call_, a_, wide_ ? Part::all : Part::transposed, memory.as<T>(),
-                            failed_);
+    copy_finite_matrices(call_, from_, a_, wide_ ? Part::all : Part::transposed, memory.as<T>(),
+                         failed_);
+    const Scratch largest = allocate<double>(1);
+    find_largest(call_, memory.as<const T>(), m * n, a_.count, largest.as<double>());
+    launch(call_.stream, a_.count * m * n, scale, memory.as<T>(), m * n, a_.count,
+           largest.as<const double>(), true);
     for (int64_t k = 0; k < a_.count; ++k)
       solver_svd(call_, vectors, m, n, memory.as<T>() + k * m * n, s_ + k * n,
                  left.as<T>() + k * left_size, right.as<T>() + k * right_size, info.as<int>() + k);
+    launch(call_.stream, a_.count * n, scale, s_, n, a_.count, largest.as<const double>(), false);
     finish_tall(Vectors<T>{left.as<T>(), left_count, m, left_size, m, 1},
                 Vectors<T>{right.as<T>(), n, n, right_size, 1, n}, info);
   }
@@ -161,11 +198,12 @@ class SvdDecomposition {
   static constexpr DType dtype() { return sizeof(T) == sizeof(double) ? f64 : f32; }
 
   const Call& call_;
-  const MatrixBatch a_;
-  const bool wide_, full_;
-  const int64_t max_length_, min_length_;
-  T *const u_, *const s_, *const vh_;
-  bool* const failed_;
+  MatrixBatch a_;
+  const T* from_;
+  bool wide_, full_;
+  int64_t max_length_, min_length_;
+  T *u_, *s_, *vh_;
+  bool* failed_;
 };
 
 }  // namespace
