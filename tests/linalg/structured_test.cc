@@ -3,6 +3,8 @@
 #include <functional>
 
 #include <locus/ops/join.h>
+#include <locus/ops/products.h>
+#include <locus/ops/random.h>
 #include <locus/ops/rearrange.h>
 #include "tests/linalg/matrices.h"
 #include "tests/support/contexts.h"
@@ -116,19 +118,51 @@ TEST(Eigh, ConvergesForEqualValuesWithRoundingErrors) {
   }
 }
 
-// Solvers take several small matrices in other ways. In f32, squares of these elements overflow or
-// vanish.
-TEST(Spectral, DecomposesSeveralMatricesOfLargeAndSmallElements) {
+Tensor symmetric_draws(const Shape& shape, Context c, DType d) {
+  return symmetrize(random::normal(0, 1, shape, {c, d}));
+}
+
+void expect_decompositions(const Tensor& x, double by) {
+  const int64_t n = x.shape()[-1];
+  const auto [w, v] = eigh(x * by);
+  expect_orthonormal_columns(v);
+  expect_close(matmul(v * expand_dims(w / by, -2), transpose_matrices(v)), x, n, max_norm(x));
+  expect_close(eigvalsh(x * by) / by, w / by, n, max_norm(x));
+  const auto [u, s, vh] = svd(x * by);
+  expect_orthonormal_columns(u);
+  expect_close(matmul(u * expand_dims(s / by, -2), vh), x, n, max_norm(x));
+  expect_close(svdvals(x * by) / by, s / by, n, max_norm(x));
+}
+
+// Squares of these elements overflow or vanish.
+TEST(Spectral, DecomposesMatricesOfLargeAndSmallElements) {
   for (const Context c : kernel_contexts())
-    for (const auto& [d, by] : {std::pair{f32, 1e30}, {f32, 1e-30}, {f64, 1e30}, {f64, 1e-30}}) {
-      const Tensor x = symmetric_numbers({2, 9, 9}, c, d);
-      const auto [w, v] = eigh(x * by);
-      expect_orthonormal_columns(v);
-      expect_close(matmul(v * expand_dims(w / by, -2), transpose_matrices(v)), x, 9, max_norm(x));
-      const auto [u, s, vh] = svd(x * by);
-      expect_orthonormal_columns(u);
-      expect_close(matmul(u * expand_dims(s / by, -2), vh), x, 9, max_norm(x));
-    }
+    for (const auto& [d, by] :
+         {std::pair{f32, 1e30}, {f32, 1e-30}, {f64, 1e30}, {f64, 1e300}, {f64, 1e-300}})
+      for (const Shape& shape : {Shape{9, 9}, {2, 9, 9}, {2, 40, 40}}) {
+        SCOPED_TRACE(text_of(c, " ", name(d), " ", shape, " times ", by));
+        expect_decompositions(symmetric_numbers(shape, c, d), by);
+        if (HasFailure()) return;
+      }
+}
+
+// A call of cuSOLVER takes 65,535 matrices, or 2^21. Emulated GPUs get a hundredth.
+TEST(Spectral, DecomposesMoreMatricesThanACallOfTheSolverTakes) {
+  LOCUS_NEEDS_ANY_GPUS(1);
+  const Context c = gpu(0);
+  const int64_t share = emulated_gpus() ? 100 : 1;
+  for (const DType d : {f32, f64}) {
+    expect_decompositions(symmetric_draws({70000 / share, 33, 33}, c, d), 1);
+    const Tensor small = symmetric_draws({3000000 / share, 2, 2}, c, d);
+    const Tensor traces = trace(small, 0, 1, 2);
+    expect_close(sum(eigvalsh(small), {.axis = -1}), traces, 2, max_norm(small));
+    expect_close(sum(svdvals(small) * svdvals(small), {.axis = -1}),
+                 sum(small * small, {.axis = {1, 2}}), 2, max_norm(small) * max_norm(small));
+  }
+  const Tensor a = random::normal(0, 1, {70000 / share, 33, 2}, {c});
+  const auto [u, s, vh] = svd(a, {.full_matrices = false});
+  expect_orthonormal_columns(u);
+  expect_close(matmul(u * expand_dims(s, -2), vh), a, 33, max_norm(a));
 }
 
 }  // namespace
