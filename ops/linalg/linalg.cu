@@ -50,7 +50,6 @@ __global__ void check_diagonals(const T* a, int64_t n, const int* info, bool* fa
 template <bool kPositive, class T>
 void find_failed(const Call& call, const T* a, const MatrixBatch& s, const int* info,
                  bool* failed) {
-  if (s.count == 0) return;
   check_diagonals<T, kPositive>
       <<<static_cast<unsigned>(s.count), kBlock, 0, native(call.stream)>>>(a, s.n, info, failed);
 }
@@ -73,8 +72,8 @@ void copy_bytes(const Call& call, void* to, const void* from, int64_t bytes) {
                                native(call.stream)));
 }
 
-// From the exchanges of rows, in order: the order of the rows, and its sign. A thread follows one
-// row through all exchanges.
+// Computes the order of the rows, and its sign, from the exchanges. A thread follows one row
+// through all exchanges.
 template <class T, class P>
 __global__ void order_rows(const P* pivots, int64_t m, int64_t pivot_count, int64_t count,
                            int64_t* order, T* sign) {
@@ -92,29 +91,41 @@ __global__ void order_rows(const P* pivots, int64_t m, int64_t pivot_count, int6
   }
 }
 
-// Column-major matrices: the factors of a replace a, and solutions replace x. `transpose`: of a' x.
+// Factors column-major matrices a in place. Returns whether pivots are int, as cuBLAS's are for a
+// batch, else int64_t.
 template <DType D, class T>
-void solve_by_lu(const Call& call, bool transpose, const MatrixBatch& a, T* lu,
-                 const MatrixBatch& b, T* x) {
-  const bool any_columns = b.n > 0;
-  const Scratch info(call, static_cast<size_t>(a.count) * sizeof(int));
+bool factor_lu(const Call& call, const MatrixBatch& s, T* a, const Scratch& pivots) {
+  const Scratch info(call, static_cast<size_t>(s.count) * sizeof(int));
+  if (s.m == s.n && is_batched(s.count, s.n)) {
+    const MatrixPointers pointers(call, a, s.size() * sizeof(T), s.count);
+    blas_lu_each(call, D, s.n, pointers.data(), s.count, pivots.as<int>(), info.as<int>());
+    return true;
+  }
+  const int64_t pivot_count = s.m < s.n ? s.m : s.n;
+  for (int64_t k = 0; k < s.count; ++k)
+    solver_lu(call, D, s.m, s.n, a + k * s.size(), pivots.as<int64_t>() + k * pivot_count,
+              info.as<int>() + k);
+  return false;
+}
+
+// The factors of column-major matrices a replace them, and solutions replace x.
+template <DType D, class T>
+void solve_by_lu(const Call& call, const MatrixBatch& a, T* lu, const MatrixBatch& b, T* x) {
+  const bool transpose = call.attributes<SolveAttrs>().transpose;
   const Scratch pivots(call, static_cast<size_t>(a.count * a.n) * sizeof(int64_t));
-  if (is_batched(a.count, a.n)) {
+  const bool batched = factor_lu<D>(call, a, lu, pivots);
+  if (b.n == 0) return;
+  if (batched) {
     const MatrixPointers pointers(call, lu, a.size() * sizeof(T), a.count);
     const MatrixPointers right_pointers(call, x, b.size() * sizeof(T), a.count);
-    blas_lu_each(call, D, a.n, pointers.data(), a.count, pivots.as<int>(), info.as<int>());
-    if (any_columns)
-      blas_lu_solve_each(call, D, transpose, a.n, b.n, pointers.data(), pivots.as<int>(),
-                         right_pointers.data(), a.count);
+    blas_lu_solve_each(call, D, transpose, a.n, b.n, pointers.data(), pivots.as<int>(),
+                       right_pointers.data(), a.count);
     return;
   }
-  for (int64_t k = 0; k < a.count; ++k) {
-    T* const factor = lu + k * a.size();
-    solver_lu(call, D, a.n, a.n, factor, pivots.as<int64_t>(), info.as<int>());
-    if (any_columns)
-      solver_lu_solve(call, D, transpose, a.n, b.n, factor, pivots.as<int64_t>(), x + k * b.size(),
-                      info.as<int>());
-  }
+  const Scratch info(call, sizeof(int));
+  for (int64_t k = 0; k < a.count; ++k)
+    solver_lu_solve(call, D, transpose, a.n, b.n, lu + k * a.size(), pivots.as<int64_t>() + k * a.n,
+                    x + k * b.size(), info.as<int>());
 }
 
 struct Backend {
@@ -148,12 +159,13 @@ struct Backend {
   static void solve(const Call& call) {
     using T = CppTypeOf<D>;
     const MatrixBatch a(call.in[0].meta), b(call.in[1].meta);
-    const bool transpose = !call.attributes<SolveAttrs>().transpose;  // of the memory's matrix
     bool* const failed = call.out[1].as<bool>();
     const int64_t factors = a.count * a.size(), all = b.count * b.size();
     const Scratch memory(call, static_cast<size_t>(factors) * sizeof(T));
     T* const lu = memory.as<T>();
-    copy_bytes(call, lu, call.in[0].data, factors * sizeof(T));
+    if (factors > 0)
+      Views::copy(view_matrices(a, D, call.in[0].data, false), view_matrices(a, D, lu, true),
+                  call.stream);
     const bool needs_transpose = b.n > 1;
     const Scratch transposed(call, needs_transpose ? static_cast<size_t>(all) * sizeof(T) : 0);
     T* const x = needs_transpose ? transposed.as<T>() : call.out[0].as<T>();
@@ -164,7 +176,7 @@ struct Backend {
       else
         copy_bytes(call, x, call.in[1].data, all * sizeof(T));
     }
-    if (factors > 0) solve_by_lu<D>(call, transpose, a, lu, b, x);
+    if (factors > 0) solve_by_lu<D>(call, a, lu, b, x);
     find_failed<false>(call, lu, a, nullptr, failed);
     if (all == 0) return;
     if (needs_transpose)
@@ -209,33 +221,24 @@ struct Backend {
     const int64_t pivot_count = s.m < s.n ? s.m : s.n, all = s.count * s.size();
     int64_t* const order = call.out[1].as<int64_t>();
     T* const sign = call.out[2].as<T>();
-    if (s.count == 0) return;
     if (s.m == 0) {  // signs of 1: identity matrices of 1 x 1
       launch(call.stream, s.count, fill_identity<T>, sign, 1, s.count);
       return;
     }
     const Scratch transposed(call, static_cast<size_t>(all) * sizeof(T));
     const Scratch pivots(call, static_cast<size_t>(s.count * pivot_count) * sizeof(int64_t));
-    const Scratch info(call, static_cast<size_t>(s.count) * sizeof(int));
     T* const a = transposed.as<T>();
-    if (all > 0)
-      Views::copy(view_matrices(s, D, call.in[0].data, false), view_matrices(s, D, a, true),
-                  call.stream);
-    if (all > 0 && s.m == s.n && is_batched(s.count, s.n)) {
-      const MatrixPointers pointers(call, a, s.size() * sizeof(T), s.count);
-      blas_lu_each(call, D, s.n, pointers.data(), s.count, pivots.as<int>(), info.as<int>());
-      launch(call.stream, s.count * s.m, order_rows<T, int>, pivots.as<const int>(), s.m,
-             pivot_count, s.count, order, sign);
-    } else {
-      for (int64_t k = 0; all > 0 && k < s.count; ++k)
-        solver_lu(call, D, s.m, s.n, a + k * s.size(), pivots.as<int64_t>() + k * pivot_count,
-                  info.as<int>() + k);
-      launch(call.stream, s.count * s.m, order_rows<T, int64_t>, pivots.as<const int64_t>(), s.m,
-             pivot_count, s.count, order, sign);
-    }
-    if (all > 0)
-      Views::copy(view_matrices(s, D, a, true), view_matrices(s, D, call.out[0].data, false),
-                  call.stream);
+    const View columns = view_matrices(s, D, a, true);
+    if (all > 0) Views::copy(view_matrices(s, D, call.in[0].data, false), columns, call.stream);
+    const auto order_all = [&]<class P>(const P* exchanges) {
+      launch(call.stream, s.count * s.m, order_rows<T, P>, exchanges, s.m, pivot_count, s.count,
+             order, sign);
+    };
+    if (all > 0 && factor_lu<D>(call, s, a, pivots))
+      order_all(pivots.as<const int>());
+    else
+      order_all(pivots.as<const int64_t>());
+    if (all > 0) Views::copy(columns, view_matrices(s, D, call.out[0].data, false), call.stream);
   }
 };
 
