@@ -58,7 +58,7 @@ namespace {
 
 using namespace linalg;
 
-// Xsyevd and Xgesvd cannot be captured. The batched rotations of small matrices can, but an op is
+// XsyevBatched and Xgesvd cannot be captured. The rotations of small matrices can, but an op is
 // captured for all shapes or for none.
 constexpr const char* kIterates = "cuSOLVER waits on the host while it iterates for one matrix";
 

@@ -1,5 +1,5 @@
-// What the kernels of eigenvectors and of singular vectors share: finite copies, signs, NaN in
-// matrices that failed. Included by *.cu only.
+// Shared by the kernels of eigenvectors and singular vectors: finite copies, signs, NaN in matrices
+// that failed. Included by *.cu only.
 #pragma once
 
 #include <limits>
@@ -24,7 +24,7 @@ void decompose_symmetric(const Call& call, bool vectors, int64_t n, double* a, d
 // Writes the largest absolute value of each matrix of `size` elements, all finite. In spectral.cu.
 void find_largest(const Call& call, const double* a, int64_t size, int64_t count, double* largest);
 
-// What is copied of a matrix.
+// The part of a matrix that is copied.
 enum class Part {
   lower,       // the lower triangle, and its mirror image in place of the upper
   upper,       // the upper triangle, and its mirror image in place of the lower

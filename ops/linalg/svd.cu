@@ -3,8 +3,9 @@
 //
 //   several small matrices  cuSOLVER's rotations, all at once
 //   f32                     in f64, by the eigenvalues of a' a
-//   f64                     cuSOLVER's QR iterations, one matrix after the other, scaled by powers
-//                           of 2: they lose digits of elements near the smallest numbers
+//   f64                     cuSOLVER's QR iterations, one matrix after the other. Matrices are
+//                           first scaled by powers of 2, because the iterations lose digits of
+//                           numbers near the smallest
 #include <algorithm>
 #include <type_traits>
 
@@ -30,8 +31,8 @@ __global__ void reverse_rows(const double* from, int64_t n, int64_t count, doubl
     to[at] = from[at / size * size + (n - 1 - at % size / n) * n + at % n];
 }
 
-// x times 2^e, or 2^-e with `down`, where 2^e is the power of 2 at or below the matrix's largest
-// absolute value.
+// Multiplies each matrix by 2^e or, with `down`, by 2^-e. 2^e is the largest power of 2 that does
+// not exceed the matrix's largest absolute value.
 __global__ void scale(double* x, int64_t size, int64_t count, const double* largest, bool down) {
   for (int64_t at = first_thread(); at < count * size; at += all_threads()) {
     const double most = largest[at / size];
@@ -120,7 +121,7 @@ class SvdDecomposition {
 
   // For a tall a: the columns of v are the eigenvectors of a' a, and a v = u r is a QR
   // decomposition. The columns of a v are orthogonal, so r is diagonal. Its elements are the roots
-  // of the eigenvalues. Rounding in f64 changes them by at most 1e-8 times the largest, which f32
+  // of the eigenvalues. Rounding in f64 changes them by about 1e-8 times the largest, which f32
   // does not resolve. u is orthonormal for any v.
   void run_eigenvalues() {
     const int64_t m = max_length_, n = min_length_;
