@@ -27,7 +27,7 @@ constexpr const char* kSingular = " is singular";
 Tensor cholesky(const Tensor& operand, const CholeskyOptions& o, Caller from) try {
   const UserLine user_line(from);
   const Tensor a = prepare_square_matrices("cholesky", operand);
-  const Tensors l = factor_op("cholesky", o.upper ? transpose_matrices(a) : a);
+  const Tensors l = cholesky_op(o.upper ? transpose_matrices(a) : a);
   if (o.check) expect_success("cholesky", operand, l[1], " is not positive definite", from);
   return o.upper ? transpose_matrices(l[0]) : l[0];
 } catch (const Error&) {
@@ -68,7 +68,7 @@ Tensor inv(const Tensor& operand, const SolveOptions& o, Caller from) try {
 Lu lu(const Tensor& operand, Caller from) try {
   const UserLine user_line(from);
   const Tensor a = prepare_matrices("lu", operand);
-  const Tensors f = factor_op("lu_factor", a);
+  const Tensors f = factor_lu_op(a);
   const int64_t m = a.shape()[-2], n = a.shape()[-1], k = std::min(m, n);
   const TensorOptions like{a.context(), a.dtype()};
   // Row order[i] of a is row i of l u: column i of p has its one there.

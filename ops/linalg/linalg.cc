@@ -37,9 +37,15 @@ Tensors solve_triangular_op(const Tensor& a, const Tensor& b, const TriangularAt
 Tensors invert_op(const Tensor& a, bool transpose) {
   return solve_op(a, broadcast_to(identity_like(a), a.shape()), transpose);
 }
-Tensors factor_op(const char* op, const Tensor& a) {
+Tensors cholesky_op(const Tensor& a) {
+  static const OpRef<> op("cholesky");
   const Ref in[] = {a};
-  return invoke_all(get_op(op), in);
+  return invoke_all(op, in);
+}
+Tensors factor_lu_op(const Tensor& a) {
+  static const OpRef<> op("lu_factor");
+  const Ref in[] = {a};
+  return invoke_all(op, in);
 }
 Tensor transpose_matrices(const Tensor& x) { return swapaxes(x, -1, -2); }
 Tensor symmetrize(const Tensor& x) { return (x + transpose_matrices(x)) * .5; }
@@ -173,8 +179,7 @@ Tensors lu_gradient(const Saved& saved, std::span<const Tensor> dout) {
 
 // The elements on the diagonal of u, and the sign of the order of the rows.
 std::pair<Tensor, Tensor> find_pivots(const Tensor& a) {
-  const autograd::Pause pause(autograd::is_training());
-  const Tensors f = factor_op("lu_factor", a);
+  const Tensors f = factor_lu_op(a);
   return {diagonal(f[0], 0, -2, -1), f[2]};
 }
 void det_function(std::span<const Ref> in, const NoAttrs&, std::span<Tensor> out) {

@@ -33,7 +33,7 @@ struct Backend {
     using T = CppTypeOf<D>;
     const MatrixBatch s(call.in[0].meta);
     const int64_t n = s.n;
-    for_each_matrix(s.count, n, n, [&](int64_t k) {
+    for_each_matrix(s.count, n, n, n, [&](int64_t k) {
       T* const to = call.out[0].as<T>() + k * s.size();
       std::copy_n(call.in[0].as<const T>() + k * s.size(), s.size(), to);
       bool failed = false;
@@ -59,7 +59,7 @@ struct Backend {
     const int64_t n = a.n;
     const bool transpose = call.attributes<SolveAttrs>().transpose;
     const Scratch memory(call, static_cast<size_t>(a.count * a.size()) * sizeof(T));
-    for_each_matrix(a.count, n, n, [&](int64_t k) {
+    for_each_matrix(a.count, n, n, n + b.n, [&](int64_t k) {
       bool failed = false;
       if (n > 0) {
         T* const factor = memory.as<T>() + k * a.size();
@@ -88,7 +88,7 @@ struct Backend {
     const MatrixBatch s(call.in[0].meta), b(call.in[1].meta);
     const int64_t n = s.n;
     const TriangularAttrs& t = call.attributes<TriangularAttrs>();
-    for_each_matrix(s.count, n, n, [&](int64_t k) {
+    for_each_matrix(s.count, n, n, b.n, [&](int64_t k) {
       const T* const from = call.in[0].as<const T>() + k * s.size();
       T* const to = call.out[0].as<T>() + k * b.size();
       const bool failed = !t.unit_diagonal && has_zero_on_diagonal(from, n);
@@ -117,7 +117,7 @@ struct Backend {
     const MatrixBatch s(call.in[0].meta);
     const int64_t pivot_count = std::min(s.m, s.n);
     const Scratch swaps(call, static_cast<size_t>(s.count * pivot_count) * sizeof(int64_t));
-    for_each_matrix(s.count, s.m, s.n, [&](int64_t k) {
+    for_each_matrix(s.count, s.m, s.n, pivot_count, [&](int64_t k) {
       T* const to = call.out[0].as<T>() + k * s.size();
       std::copy_n(call.in[0].as<const T>() + k * s.size(), s.size(), to);
       int64_t* const exchanged_rows = swaps.as<int64_t>() + k * pivot_count;

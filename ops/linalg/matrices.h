@@ -12,8 +12,8 @@ Tensors solve_op(const Tensor& a, const Tensor& b, bool transpose = false);
 Tensors solve_triangular_op(const Tensor& a, const Tensor& b, const TriangularAttrs& t);
 // {inverse, failed}, of a or of its transpose.
 Tensors invert_op(const Tensor& a, bool transpose = false);
-// The results of an op of one input: cholesky, lu_factor.
-Tensors factor_op(const char* op, const Tensor& a);
+Tensors cholesky_op(const Tensor& a);   // {l, failed}
+Tensors factor_lu_op(const Tensor& a);  // {l and u in one matrix, order of rows, its sign}
 
 // x with its last two axes exchanged.
 Tensor transpose_matrices(const Tensor& x);

@@ -16,12 +16,16 @@ template <class T>
 using MatrixMap = Eigen::Map<Matrix<T>>;
 template <class T>
 using ConstMap = Eigen::Map<const Matrix<T>>;
+template <class T>
+using VectorMap = Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, 1>>;
 
-// Calls f(i) for each of `count` matrices of m x n; several threads share them.
-inline void for_each_matrix(int64_t count, int64_t m, int64_t n, const auto& f) {
-  constexpr double kWork = 1 << 16;
+// Calls f(i) for each of `count` matrices; several threads share them. The time of a call grows
+// with rows * columns * depth.
+inline void for_each_matrix(int64_t count, int64_t rows, int64_t columns, int64_t depth,
+                            const auto& f) {
+  constexpr double kWork = 1 << 16;  // of a thread
   const double work =
-      static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(std::min(m, n));
+      static_cast<double>(rows) * static_cast<double>(columns) * static_cast<double>(depth);
   const int64_t grain = std::max<int64_t>(1, static_cast<int64_t>(kWork / std::max(1., work)));
   parallel_ranges(count, grain, [&](int64_t i, int64_t end) {
     for (; i < end; ++i) f(i);

@@ -168,7 +168,7 @@ __global__ void decompose_each(const T* from, T* q, T* r, QrSizes s) {
 // Divides columns by their scales, one block per column. A column that is not finite becomes 0,
 // with scale NaN.
 template <class T>
-__global__ void scale_columns(T* a, int64_t m, T* scales) {
+__global__ void normalize_columns(T* a, int64_t m, T* scales) {
   __shared__ T of_warps[kBlock / 32];
   T* const column = a + blockIdx.x * m;
   const int thread = static_cast<int>(threadIdx.x);
@@ -190,8 +190,8 @@ __global__ void scale_columns(T* a, int64_t m, T* scales) {
 
 // The signs of the columns of q: those of the diagonal, NaN if a scale is NaN. One block.
 template <class T>
-__global__ void find_signs(const T* a, int64_t m, int64_t n, int64_t reflections, const T* scales,
-                           int64_t count, T* signs) {
+__global__ void find_diagonal_signs(const T* a, int64_t m, int64_t n, int64_t reflections,
+                                    const T* scales, int64_t count, T* signs) {
   bool finite = true;
   for (int64_t j = threadIdx.x; j < n; j += kBlock) finite = finite && scales[j] == scales[j];
   finite = __syncthreads_and(finite);
@@ -221,11 +221,12 @@ void decompose_one(const Call& call, DType d, const T* from, T* q, T* r, const Q
   T* const signs = coefficients + s.reflections;
   Views::copy(view_matrices({1, s.m, s.n}, d, from, false),
               view_matrices({1, s.m, s.n}, d, a, true), call.stream);
-  scale_columns<T><<<static_cast<unsigned>(s.n), kBlock, 0, native(call.stream)>>>(a, s.m, scales);
+  normalize_columns<T>
+      <<<static_cast<unsigned>(s.n), kBlock, 0, native(call.stream)>>>(a, s.m, scales);
   solver_qr(call, d, s.m, s.n, a, coefficients, info);
   const int64_t sign_count = s.reflections > s.columns ? s.reflections : s.columns;
-  find_signs<T><<<1, kBlock, 0, native(call.stream)>>>(a, s.m, s.n, s.reflections, scales,
-                                                       sign_count, signs);
+  find_diagonal_signs<T><<<1, kBlock, 0, native(call.stream)>>>(a, s.m, s.n, s.reflections, scales,
+                                                                sign_count, signs);
   launch(call.stream, s.rows * s.n, write_r<T>, a, s.m, s.n, s.rows, scales, signs, r);
   if (s.columns == 0) return;
   solver_qr_q(call, d, s.m, s.columns, s.reflections, a, coefficients, info);
@@ -247,7 +248,6 @@ int64_t max_shared_bytes(const Call& call, const QrSizes& s) {
 
 template <class T>
 void decompose_qr(const Call& call, DType d, const QrSizes& s, const T* a, T* q, T* r) {
-  if (s.count == 0 || s.m == 0) return;
   if (s.n == 0) {
     if (s.columns > 0) launch(call.stream, s.count * s.m * s.m, fill_identity<T>, q, s.m, s.count);
     return;

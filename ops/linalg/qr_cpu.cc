@@ -5,7 +5,7 @@
 #include <Eigen/QR>
 
 #include <locus/core/scratch.h>
-#include <locus/devices/cpu.h>
+#include <locus/ops/linalg/matrices_cpu.h>
 #include <locus/ops/linalg/qr_kernel.h>
 
 namespace locus::LOCUS_ISA_NAMESPACE {
@@ -13,8 +13,6 @@ namespace {
 
 template <class T>
 using ColumnMap = Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>>;
-template <class T>
-using VectorMap = Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, 1>>;
 
 constexpr int64_t kReflections = 32;  // applied at once
 
@@ -103,16 +101,13 @@ void decompose(const T* from, T* q, T* r, const QrSizes& s, const Work<T>& w) {
 
 template <class T>
 void decompose_each(const Call& call, const QrSizes& s, T* q, T* r) {
-  constexpr int64_t kWork = 1 << 16;
-  const int64_t work = s.m * s.reflections * (s.n + s.columns), size = Work<T>::size(s);
+  const int64_t size = Work<T>::size(s);
   const Scratch memory(call, static_cast<size_t>(s.count * size) * sizeof(T));
   const T* const from = call.in[0].as<const T>();
-  parallel_ranges(s.count, std::max<int64_t>(1, kWork / std::max<int64_t>(1, work)),
-                  [&](int64_t k, int64_t end) {
-                    for (; k < end; ++k)
-                      decompose(from + k * s.m * s.n, q + k * s.m * s.columns, r + k * s.rows * s.n,
-                                s, Work<T>(memory.as<T>() + k * size, s));
-                  });
+  for_each_matrix(s.count, s.m, s.n + s.columns, s.reflections, [&](int64_t k) {
+    decompose(from + k * s.m * s.n, q + k * s.m * s.columns, r + k * s.rows * s.n, s,
+              Work<T>(memory.as<T>() + k * size, s));
+  });
 }
 
 struct Backend {

@@ -12,8 +12,6 @@ namespace {
 
 template <class T>
 constexpr T kNaN = std::numeric_limits<T>::quiet_NaN();
-template <class T>
-using VectorMap = Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, 1>>;
 
 // The factor, 1 or -1, after which the vector has the sign that linalg.h describes.
 double find_sign(const auto& vector) {
@@ -24,24 +22,25 @@ double find_sign(const auto& vector) {
 }
 
 template <class T>
-bool is_finite(const T* x, int64_t n) {
+bool are_finite(const T* x, int64_t n) {
   return std::all_of(x, x + n, [](T v) { return std::isfinite(v); });
 }
 // Whether the triangle of a matrix of n x n is finite.
 template <class T>
-bool is_finite_triangle(const T* a, int64_t n, bool upper) {
+bool is_triangle_finite(const T* a, int64_t n, bool upper) {
   for (int64_t i = 0; i < n; ++i) {
     const T* const row = a + i * n;
-    if (!(upper ? is_finite(row + i, n - i) : is_finite(row, i + 1))) return false;
+    if (!(upper ? are_finite(row + i, n - i) : are_finite(row, i + 1))) return false;
   }
   return true;
 }
 
-// Eigenvalues w and, if v is given, eigenvectors of one matrix. Returns whether it failed.
+// Eigenvalues w and, if v is given, eigenvectors of one matrix. Returns whether it succeeded; else
+// they are NaN.
 template <class T>
-bool decompose(const T* a, int64_t n, bool upper, T* w, T* v) {
-  if (n == 0) return false;
-  if (is_finite_triangle(a, n, upper)) {
+bool decompose_symmetric(const T* a, int64_t n, bool upper, T* w, T* v) {
+  if (n == 0) return true;
+  if (is_triangle_finite(a, n, upper)) {
     // By columns, the memory is the transposed matrix. The lower triangle is read.
     ColumnMatrix matrix = ConstMap<T>(a, n, n).template cast<double>();
     if (upper) matrix.transposeInPlace();
@@ -51,28 +50,29 @@ bool decompose(const T* a, int64_t n, bool upper, T* w, T* v) {
     const TridiagonalSolver solver(form.diagonal(), form.subDiagonal(), v != nullptr);
     if (solver.succeeded()) {
       VectorMap<T>(w, n) = (solver.eigenvalues() * scale).template cast<T>();
-      if (!v) return false;
+      if (!v) return true;
       const ColumnMatrix vectors = form.matrixQ() * solver.eigenvectors();
       for (int64_t j = 0; j < n; ++j) {
         const auto vector = vectors.col(j);
         MatrixMap<T>(v, n, n).col(j) = (vector * find_sign(vector)).template cast<T>();
       }
-      return false;
+      return true;
     }
   }
   std::fill_n(w, n, kNaN<T>);
   if (v) std::fill_n(v, n * n, kNaN<T>);
-  return true;
+  return false;
 }
 
 // Singular values s and, if u is given, vectors u (m x columns) and vh (rows x n) of one matrix.
+// Returns whether it succeeded; else they are NaN.
 template <class T>
-bool decompose(const T* a, int64_t m, int64_t n, bool full, T* u, T* s, T* vh) {
+bool decompose_svd(const T* a, int64_t m, int64_t n, bool full, T* u, T* s, T* vh) {
   const int64_t k = std::min(m, n), columns = full ? m : k, rows = full ? n : k;
   if (k == 0) {
     if (u) MatrixMap<T>(u, m, columns).setIdentity();
     if (u) MatrixMap<T>(vh, rows, n).setIdentity();
-    return false;
+    return true;
   }
   MatrixMap<T> left(u, m, columns), right(vh, rows, n);
   double scale = 1;
@@ -92,7 +92,7 @@ bool decompose(const T* a, int64_t m, int64_t n, bool full, T* u, T* s, T* vh) {
   const unsigned thin = Eigen::ComputeThinU | Eigen::ComputeThinV;
   const unsigned all = Eigen::ComputeFullU | Eigen::ComputeFullV;
   bool done = false;
-  if (is_finite(a, m * n)) {
+  if (are_finite(a, m * n)) {
     ColumnMatrix matrix = ConstMap<T>(a, m, n).template cast<double>();
     scale = find_scale(matrix);
     matrix /= scale;
@@ -101,11 +101,11 @@ bool decompose(const T* a, int64_t m, int64_t n, bool full, T* u, T* s, T* vh) {
              : compute_singular_values(matrix, values.data());
     if (done && !u) VectorMap<T>(s, k) = (values * scale).template cast<T>();
   }
-  if (done) return false;
+  if (done) return true;
   std::fill_n(s, k, kNaN<T>);
   if (u) std::fill_n(u, m * columns, kNaN<T>);
   if (u) std::fill_n(vh, rows * n, kNaN<T>);
-  return true;
+  return false;
 }
 
 struct Backend {
@@ -125,11 +125,11 @@ struct Backend {
     const MatrixBatch a(call.in[0].meta), u(call.out[0].meta), vh(call.out[2].meta);
     const bool full = call.attributes<SvdAttrs>().full_matrices;
     const int64_t k = std::min(a.m, a.n);
-    for_each_matrix(a.count, a.m, a.n, [&](int64_t i) {
+    for_each_matrix(a.count, a.m, a.n, k, [&](int64_t i) {
       call.out[3].as<bool>()[i] =
-          decompose(call.in[0].as<const T>() + i * a.size(), a.m, a.n, full,
-                    call.out[0].as<T>() + i * u.size(), call.out[1].as<T>() + i * k,
-                    call.out[2].as<T>() + i * vh.size());
+          !decompose_svd(call.in[0].as<const T>() + i * a.size(), a.m, a.n, full,
+                         call.out[0].as<T>() + i * u.size(), call.out[1].as<T>() + i * k,
+                         call.out[2].as<T>() + i * vh.size());
     });
   }
   template <DType D>
@@ -137,10 +137,10 @@ struct Backend {
     using T = CppTypeOf<D>;
     const MatrixBatch a(call.in[0].meta);
     const int64_t k = std::min(a.m, a.n);
-    for_each_matrix(a.count, a.m, a.n, [&](int64_t i) {
+    for_each_matrix(a.count, a.m, a.n, k, [&](int64_t i) {
       call.out[1].as<bool>()[i] =
-          decompose<T>(call.in[0].as<const T>() + i * a.size(), a.m, a.n, false, nullptr,
-                       call.out[0].as<T>() + i * k, nullptr);
+          !decompose_svd<T>(call.in[0].as<const T>() + i * a.size(), a.m, a.n, false, nullptr,
+                            call.out[0].as<T>() + i * k, nullptr);
     });
   }
 
@@ -149,9 +149,10 @@ struct Backend {
   static void compute_eigenvalues(const Call& call, T* v, bool* failed) {
     const MatrixBatch s(call.in[0].meta);
     const bool upper = call.attributes<EighAttrs>().upper;
-    for_each_matrix(s.count, s.n, s.n, [&](int64_t k) {
-      failed[k] = decompose(call.in[0].as<const T>() + k * s.size(), s.n, upper,
-                            call.out[0].as<T>() + k * s.n, v ? v + k * s.size() : nullptr);
+    for_each_matrix(s.count, s.n, s.n, s.n, [&](int64_t k) {
+      failed[k] =
+          !decompose_symmetric(call.in[0].as<const T>() + k * s.size(), s.n, upper,
+                               call.out[0].as<T>() + k * s.n, v ? v + k * s.size() : nullptr);
     });
   }
 };

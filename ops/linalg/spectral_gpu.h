@@ -54,7 +54,6 @@ __global__ void zero_failed(T* x, int64_t size, int64_t count, const bool* faile
 template <class T, class W>
 void copy_finite_matrices(const Call& call, const T* from, const MatrixBatch& a, Part part, W* to,
                           bool* failed) {
-  if (a.count == 0) return;
   LOCUS_CUDA(cudaMemsetAsync(failed, 0, static_cast<size_t>(a.count), native(call.stream)));
   const int64_t all = a.count * a.size();
   if (all == 0) return;
@@ -119,7 +118,7 @@ template <class T>
 void launch_find_signs(const Call& call, const Vectors<T>& x, int64_t first, int64_t count,
                        T* signs) {
   const int64_t n = count * (x.vectors - first);
-  if (n > 0 && x.components > 0) launch(call.stream, n * 32, find_signs<T>, x, first, count, signs);
+  if (x.components > 0) launch(call.stream, n * 32, find_signs<T>, x, first, count, signs);
 }
 
 // Vectors below `shared_until` take the signs `shared` of another matrix, which has
@@ -149,7 +148,7 @@ template <class T, class W>
 void write_vectors(const Call& call, const Vectors<W>& x, const Signs<W>& signs, bool columns,
                    int64_t count, const bool* failed, T* to) {
   const int64_t n = count * x.vectors * x.components;
-  if (n > 0) launch(call.stream, n, write_signed<T, W>, x, signs, columns, count, failed, to);
+  launch(call.stream, n, write_signed<T, W>, x, signs, columns, count, failed, to);
 }
 
 }  // namespace locus::cuda

@@ -78,13 +78,12 @@ class SvdDecomposition {
   int64_t rows_of_vh() const { return full_ ? a_.n : min_length_; }
 
   void write_empty() {
-    if (a_.count > 0)
-      LOCUS_CUDA(cudaMemsetAsync(failed_, 0, static_cast<size_t>(a_.count), native(call_.stream)));
+    LOCUS_CUDA(cudaMemsetAsync(failed_, 0, static_cast<size_t>(a_.count), native(call_.stream)));
     if (!u_) return;
     const int64_t u = a_.count * columns_of_u() * columns_of_u(),
                   vh = a_.count * rows_of_vh() * rows_of_vh();
-    if (u > 0) launch(call_.stream, u, fill_identity<T>, u_, columns_of_u(), a_.count);
-    if (vh > 0) launch(call_.stream, vh, fill_identity<T>, vh_, rows_of_vh(), a_.count);
+    launch(call_.stream, u, fill_identity<T>, u_, columns_of_u(), a_.count);
+    launch(call_.stream, vh, fill_identity<T>, vh_, rows_of_vh(), a_.count);
   }
 
   // The solver gets the transposed matrices: its left vectors are the rows of vh.
@@ -211,8 +210,7 @@ class SvdDecomposition {
 
 template <class T>
 void decompose_svd(const Call& call, bool full_matrices, T* u, T* s, T* vh, bool* failed) {
-  if (MatrixBatch(call.in[0].meta).count > 0)
-    SvdDecomposition<T>(call, full_matrices, u, s, vh, failed).run();
+  SvdDecomposition<T>(call, full_matrices, u, s, vh, failed).run();
 }
 template void decompose_svd(const Call&, bool, float*, float*, float*, bool*);
 template void decompose_svd(const Call&, bool, double*, double*, double*, bool*);
