@@ -32,7 +32,7 @@ struct CholeskyOptions {
   bool upper = false;  // read the upper triangle, and return l'
   bool check = true;
 };
-struct SolveOptions {
+struct CheckOptions {
   bool check = true;
 };
 struct TriangularOptions {
@@ -50,13 +50,13 @@ Tensor cholesky(const Tensor& a, const CholeskyOptions& = {}, Caller = Caller::h
 // those of x their solutions. Batches broadcast. A matrix is singular if its u in lu() has 0 on the
 // diagonal. Rounding may leave a tiny number there instead: x is then very large and meaningless.
 // cond(a) tells how many digits of x are lost.
-Tensor solve(const Tensor& a, const Tensor& b, const SolveOptions& = {}, Caller = Caller::here());
+Tensor solve(const Tensor& a, const Tensor& b, const CheckOptions& = {}, Caller = Caller::here());
 // The same for a triangular a. The other triangle is not read. A matrix is singular if it has 0 on
 // the diagonal. With unit_diagonal there is nothing to check.
 Tensor solve_triangular(const Tensor& a, const Tensor& b, const TriangularOptions& = {},
                         Caller = Caller::here());
 // The inverse: a inv(a) is the identity matrix.
-Tensor inv(const Tensor& a, const SolveOptions& = {}, Caller = Caller::here());
+Tensor inv(const Tensor& a, const CheckOptions& = {}, Caller = Caller::here());
 
 // a = p l u by partial pivoting, for a of shape (..., m, n) and k = min(m, n): p (m, m) is a
 // permutation, l (m, k) is lower triangular with ones on its diagonal, u (k, n) upper triangular.
@@ -127,7 +127,7 @@ struct Svd {
 };
 Svd svd(const Tensor& a, const SvdOptions& = {}, Caller = Caller::here());
 // svd's s alone.
-Tensor svdvals(const Tensor& a, const SolveOptions& = {}, Caller = Caller::here());
+Tensor svdvals(const Tensor& a, const CheckOptions& = {}, Caller = Caller::here());
 
 // Singular values up to rcond times the largest count as 0. The default is max(m, n) epsilon;
 // epsilon is the distance from 1 to the next number of the dtype.

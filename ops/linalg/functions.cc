@@ -34,7 +34,7 @@ Tensor cholesky(const Tensor& operand, const CholeskyOptions& o, Caller from) tr
   detail::rethrow_as("cholesky", from);
 }
 
-Tensor solve(const Tensor& a, const Tensor& b, const SolveOptions& o, Caller from) try {
+Tensor solve(const Tensor& a, const Tensor& b, const CheckOptions& o, Caller from) try {
   const UserLine user_line(from);
   const LinearSystem s("solve", a, b);
   const Tensors x = solve_op(s.a, s.b);
@@ -55,7 +55,7 @@ Tensor solve_triangular(const Tensor& a, const Tensor& b, const TriangularOption
   detail::rethrow_as("solve_triangular", from);
 }
 
-Tensor inv(const Tensor& operand, const SolveOptions& o, Caller from) try {
+Tensor inv(const Tensor& operand, const CheckOptions& o, Caller from) try {
   const UserLine user_line(from);
   const Tensor a = prepare_square_matrices("inv", operand, "; pinv() takes other shapes");
   const Tensors x = invert_op(a);

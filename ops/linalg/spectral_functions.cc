@@ -104,7 +104,7 @@ Svd svd(const Tensor& operand, const SvdOptions& o, Caller from) try {
   detail::rethrow_as("svd", from);
 }
 
-Tensor svdvals(const Tensor& operand, const SolveOptions& o, Caller from) try {
+Tensor svdvals(const Tensor& operand, const CheckOptions& o, Caller from) try {
   const UserLine user_line(from);
   const Tensors f = svdvals_op(prepare_matrices("svdvals", operand));
   if (o.check) expect_success("svdvals", operand, f[1], kFailed, from);
