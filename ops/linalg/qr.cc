@@ -56,7 +56,7 @@ DType infer_r(std::span<const Meta> in, const NoAttrs&, std::span<Meta> out) {
 
 // For r of n x n. With s = r dr' - dq' q, whose lower triangle counts for both triangles:
 // (dq + q s) r'^-1.
-Tensor tall_gradient(const Qr& f, const Tensor& dq, const Tensor& dr) {
+Tensor backpropagate_tall(const Qr& f, const Tensor& dq, const Tensor& dr) {
   Tensor s;
   if (dr.defined()) s = matmul(f.r, dr, {.transpose_b = true});
   if (dq.defined()) {
@@ -70,20 +70,20 @@ Tensor tall_gradient(const Qr& f, const Tensor& dq, const Tensor& dr) {
 }
 
 // With a = (x y), x of m x m: r = (u v) with x = q u, v = q' y.
-Tensor wide_gradient(const Qr& f, Tensor dq, const Tensor& dr) {
+Tensor backpropagate_wide(const Qr& f, Tensor dq, const Tensor& dr) {
   const int64_t m = f.r.shape()[-2], n = f.r.shape()[-1];
   const auto left = [&](const Tensor& x) { return slice_axis(x, -1, Slice(0, m)); };
   const auto right = [&](const Tensor& x) { return slice_axis(x, -1, Slice(m, n)); };
   const Tensor all = dr.defined() ? dr : zeros_like(f.r), dv = right(all);
   const Tensor y = matmul(f.q, right(f.r)), through = matmul(y, dv, {.transpose_b = true});
   dq = dq.defined() ? dq + through : through;
-  const Tensor dx = tall_gradient({f.q, left(f.r)}, dq, left(all));
+  const Tensor dx = backpropagate_tall({f.q, left(f.r)}, dq, left(all));
   return concat({dx, matmul(f.q, dv)}, {.axis = -1});
 }
 
-Tensor gradient_of(const Qr& f, const Tensor& dq, const Tensor& dr) {
+Tensor backpropagate_qr(const Qr& f, const Tensor& dq, const Tensor& dr) {
   const int64_t rows = f.r.shape()[-2], n = f.r.shape()[-1];
-  return rows < n ? wide_gradient(f, dq, dr) : tall_gradient(f, dq, dr);
+  return rows < n ? backpropagate_wide(f, dq, dr) : backpropagate_tall(f, dq, dr);
 }
 
 Keep qr_keeps(const QrAttrs& attrs) { return attrs.complete ? Keep::both : Keep::outputs; }
@@ -91,34 +91,34 @@ Tensors qr_gradient(const Saved& saved, std::span<const Tensor> dout) {
   const Shape shape = saved.in_shape(0);
   const int64_t m = shape[-2], n = shape[-1];
   if (!saved.attrs<QrAttrs>().complete || m <= n)
-    return {gradient_of({saved.out(0), saved.out(1)}, dout[0], dout[1])};
+    return {backpropagate_qr({saved.out(0), saved.out(1)}, dout[0], dout[1])};
   if (dout[0].defined())
     throw ValueError(
         "qr: a ", shape, ", mode complete: q has no gradient, because its last ", m - n,
         " columns are not unique; expected matrices with at least as many columns as rows, "
         "or mode reduced");
-  return {gradient_of(qr_op(saved.in(0)), {}, slice_axis(dout[1], -2, Slice(0, n)))};
+  return {backpropagate_qr(qr_op(saved.in(0)), {}, slice_axis(dout[1], -2, Slice(0, n)))};
 }
 
 Tensors r_gradient(const Saved& saved, std::span<const Tensor> dout) {
-  return {gradient_of(qr_op(saved.in(0)), {}, dout[0])};
+  return {backpropagate_qr(qr_op(saved.in(0)), {}, dout[0])};
 }
 
 // Samples
 
 constexpr double kDiagonal = 3;  // the first columns are far from dependent
 
-Samples samples_of(Context c, DType d, const auto& sample_of) {
+Samples make_samples(Context c, DType d, const auto& make_sample) {
   Samples all;
   for (const Shape& shape : {Shape{3, 3}, Shape{2, 4, 3}, Shape{3, 5}}) {
-    Sample s = sample_of(Tensors{sample_matrices(c, d, shape, kDiagonal)});
+    Sample s = make_sample(Tensors{sample_matrices(c, d, shape, kDiagonal)});
     s.finite = {0};
     all.push_back(s);
   }
   return all;
 }
 Samples qr_samples(Context c, DType d) {
-  Samples all = samples_of(c, d, [](const Tensors& in) { return Sample(in, QrAttrs{}); });
+  Samples all = make_samples(c, d, [](const Tensors& in) { return Sample(in, QrAttrs{}); });
   // The last columns of a complete q of a tall matrix are not unique, so no tall matrix is here.
   for (const Shape& shape : {Shape{3, 3}, Shape{2, 3, 4}}) {
     Sample s(Tensors{sample_matrices(c, d, shape, kDiagonal)}, QrAttrs{.complete = true});
@@ -128,7 +128,7 @@ Samples qr_samples(Context c, DType d) {
   return all;
 }
 Samples r_samples(Context c, DType d) {
-  return samples_of(c, d, [](const Tensors& in) { return Sample(in); });
+  return make_samples(c, d, [](const Tensors& in) { return Sample(in); });
 }
 
 }  // namespace
