@@ -6,7 +6,7 @@ namespace {
 
 enum class Uplo { L, U };
 
-EighOptions eigh_options(const ops::Arguments& a) {
+EighOptions read_eigh_options(const ops::Arguments& a) {
   const Uplo read = a["UPLO"];
   return {.upper = read == Uplo::U, .check = a["check"]};
 }
@@ -15,7 +15,7 @@ MatrixOrd read_order(const ops::Argument& a, const MatrixOrd& fallback) {
   if (const auto* text = a.value().get<std::string>()) return MatrixOrd(std::string_view(*text));
   return MatrixOrd(static_cast<double>(a));
 }
-RcondOptions rcond_options(const ops::Arguments& a) {
+RcondOptions read_rcond_options(const ops::Arguments& a) {
   return {.rcond = a["rcond"].optional<double>(), .check = a["check"]};
 }
 
@@ -63,11 +63,11 @@ void register_linalg_names() {
           {"solve", "matmul", "multiply", "add", "subtract", "where", "fill", "abs", "sum", "max"})
       .no_capture("the host reads the norms");
   ops::define("eigh(a, UPLO: L|U = L, check: bool = true) -> 2", [](const ops::Arguments& a) {
-    const Eigh f = eigh(a.tensor(0), eigh_options(a));
+    const Eigh f = eigh(a.tensor(0), read_eigh_options(a));
     return std::pair(f.eigenvalues, f.eigenvectors);
   }).made_of({"eigh", "any"});
   ops::define("eigvalsh(a, UPLO: L|U = L, check: bool = true)", [](const ops::Arguments& a) {
-    return eigvalsh(a.tensor(0), eigh_options(a));
+    return eigvalsh(a.tensor(0), read_eigh_options(a));
   }).made_of({"eigvalsh", "any"});
   ops::define(
       "svd(a, full_matrices: bool = true, compute_uv: bool = true, check: bool = true) -> tensors",
@@ -81,11 +81,11 @@ void register_linalg_names() {
     return svdvals(a.tensor(0), {.check = a["check"]});
   }).made_of({"svdvals", "any"});
   ops::define("pinv(a, rcond: float = none, check: bool = true)", [](const ops::Arguments& a) {
-    return pinv(a.tensor(0), rcond_options(a));
+    return pinv(a.tensor(0), read_rcond_options(a));
   }).made_of({"svd", "any", "divide", "greater", "matmul", "max", "multiply", "where"});
   ops::define("lstsq(a, b, rcond: float = none, check: bool = true) -> 4",
               [](const ops::Arguments& a) {
-                const Lstsq f = lstsq(a.tensor(0), a.tensor(1), rcond_options(a));
+                const Lstsq f = lstsq(a.tensor(0), a.tensor(1), read_rcond_options(a));
                 return Tensors{f.x, f.residuals, f.rank, f.s};
               })
       .made_of({"svd", "any", "all", "divide", "equal", "fill", "greater", "matmul", "max",
