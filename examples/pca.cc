@@ -44,7 +44,7 @@ Tensor rebuild(const Pca& pca, const Tensor& codes) {
   return dot(codes, pca.components(Slice(0, codes.shape()[1]))) + pca.mean;
 }
 
-std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
+std::string format_percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
 
 // Draws parts of the picture from top to bottom.
 class Picture {
@@ -53,13 +53,14 @@ class Picture {
 
   void draw_components(const Pca& pca, const std::vector<float>& shares) {
     constexpr double kStep = kWidth / 10, kSize = 78;
-    heading("The mean, and the first 19 components with their share of the variance");
+    draw_heading("The mean, and the first 19 components with their share of the variance");
     for (int i = 0; i < 20; ++i) {
       const double x = kLeft + i % 10 * kStep, y = top_ + i / 10 * (kSize + 30);
       const Tensor image = i == 0 ? pca.mean : pca.components[i - 1];
       const std::vector<float> v = (image / abs(image).max()).to_vector<float>();
       const std::string name =
-          i == 0 ? "mean" : fmt::format("{}: {}", i, percent(shares[static_cast<size_t>(i) - 1]));
+          i == 0 ? "mean"
+                 : fmt::format("{}: {}", i, format_percent(shares[static_cast<size_t>(i) - 1]));
       body_ += svg::text(x, y + 12, name, {.color = svg::kMuted, .size = 12});
       body_ += i == 0 ? training::gray_image(v, kSide, kSide, x, y + 18, kSize)
                       : training::signed_image(v, kSide, kSide, x, y + 18, kSize);
@@ -70,7 +71,7 @@ class Picture {
   // Rows of images: each row is a name and ten images.
   void draw_digits(const std::vector<std::pair<std::string, Tensor>>& rows) {
     constexpr double kNames = 130, kStep = (kWidth - kNames) / 10, kSize = 68;
-    heading("Test digits, and the same digits rebuilt from their first coordinates");
+    draw_heading("Test digits, and the same digits rebuilt from their first coordinates");
     for (const auto& [name, images] : rows) {
       body_ += svg::text(kLeft, top_ + kSize / 2 + 4, name);
       for (int64_t i = 0; i < images.shape()[0]; ++i)
@@ -83,7 +84,7 @@ class Picture {
 
   void draw_plane(const Tensor& codes, const std::vector<int>& labels) {
     constexpr double kHeight = 460;
-    heading("Test digits along the first component (right) and the second (up)");
+    draw_heading("Test digits along the first component (right) and the second (up)");
     body_ += training::class_plane(codes.to_vector<float>(), labels, kLeft, top_, kWidth, kHeight);
     top_ += kHeight + training::kPlaneKeys;
   }
@@ -92,7 +93,7 @@ class Picture {
   double height() const { return top_ - kTop; }
 
  private:
-  void heading(const std::string& s) {
+  void draw_heading(const std::string& s) {
     body_ += svg::text(kLeft, top_ + 14, s, {.size = 15, .weight = 600});
     top_ += 28;
   }
@@ -166,7 +167,7 @@ void run(const Program& program, const std::string& folder, const std::vector<in
   for (const int64_t n : counts)
     explanation += fmt::format("{} {} {}", n == counts.front() ? "" : ",",
                                counted(static_cast<double>(n), "component"),
-                               percent(kept_of_test[static_cast<size_t>(n) - 1]));
+                               format_percent(kept_of_test[static_cast<size_t>(n) - 1]));
   explanation +=
       ". Where a component is blue, pixels become darker as its coordinate grows; where it is red, "
       "paler. In the plane, the number of each class stands near its dots.";
