@@ -51,8 +51,8 @@ training::Strip picture(training::Autoencoder& net, const data::Dataset& test, C
   const double top = 2 * kSize + 60;
   strip.body +=
       text(0, top - 16, "Codes of test digits, one dot per digit", {.size = 15, .weight = 600});
-  strip.body += training::class_plane(codes.to_vector<float>(), labels, 0, top,
-                                      training::kStripWidth, kPlane);
+  strip.body += training::draw_class_plane(codes.to_vector<float>(), labels, 0, top,
+                                           training::kStripWidth, kPlane);
   strip.height = top + kPlane + training::kPlaneKeys;
   return strip;
 }

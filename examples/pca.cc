@@ -85,7 +85,8 @@ class Picture {
   void draw_plane(const Tensor& codes, const std::vector<int>& labels) {
     constexpr double kHeight = 460;
     draw_heading("Test digits along the first component (right) and the second (up)");
-    body_ += training::class_plane(codes.to_vector<float>(), labels, kLeft, top_, kWidth, kHeight);
+    body_ +=
+        training::draw_class_plane(codes.to_vector<float>(), labels, kLeft, top_, kWidth, kHeight);
     top_ += kHeight + training::kPlaneKeys;
   }
 

@@ -11,8 +11,8 @@
 
 namespace training {
 
-std::string class_plane(const std::vector<float>& points, const std::vector<int>& labels,
-                        double left, double top, double width, double height) {
+std::string draw_class_plane(const std::vector<float>& points, const std::vector<int>& labels,
+                             double left, double top, double width, double height) {
   constexpr const char* kColors[] = {"#1f5fbf", "#c2410c", "#15803d", "#b91c1c", "#7e22ce",
                                      "#854d0e", "#be185d", "#4b5563", "#4d7c0f", "#0e7490"};
   constexpr double kMargin = 12, kApart = 22;

@@ -40,7 +40,7 @@ TEST(TrainingPlane, LeavesOutOnePercentAtEachEnd) {
     points.insert(points.end(), {static_cast<float>(i), static_cast<float>(-i)});
     labels.push_back(i % 10);
   }
-  const std::string plane = class_plane(points, labels, 5, 7, 100, 80);
+  const std::string plane = draw_class_plane(points, labels, 5, 7, 100, 80);
   EXPECT_EQ(count(plane, "<circle"), 294);  // without 3 at each end
   EXPECT_THAT(plane,
               testing::HasSubstr("cx=\"17.0\" cy=\"19.0\""));  // the fourth: left, at the top
@@ -49,7 +49,7 @@ TEST(TrainingPlane, LeavesOutOnePercentAtEachEnd) {
 }
 
 TEST(TrainingPlane, EqualPointsStayInTheBox) {
-  const std::string plane = class_plane({2, 3, 2, 3}, {0, 9}, 0, 0, 100, 80);
+  const std::string plane = draw_class_plane({2, 3, 2, 3}, {0, 9}, 0, 0, 100, 80);
   EXPECT_EQ(count(plane, "<circle"), 2);
   EXPECT_EQ(count(plane, "<text x=\"12.0\" y=\"75.0\""), 1);  // 0's number
   EXPECT_EQ(count(plane, "<text x=\"34.0\" y=\"75.0\""), 1);  // 9's is beside it
