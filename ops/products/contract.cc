@@ -74,7 +74,8 @@ Tensor multiply_matrices(const Tensor& a, const Tensor& b) {
 }
 
 Term contract(const Term& a, const Term& b, const Labels& kept) {
-  const ContractionPlan plan = plan_contraction(Layout(a), Layout(b), kept, is_host(a.x.context()));
+  const ContractionPlan plan =
+      plan_contraction(AxisLayout(a), AxisLayout(b), kept, is_host(a.x.context()));
   return {execute(plan, a, b), plan.result};
 }
 

@@ -11,24 +11,24 @@
 
 namespace locus::detail {
 
-Layout::Layout(const Term& t)
+AxisLayout::AxisLayout(const Term& t)
     : labels_(t.labels), bytes_(static_cast<double>(bytes_of(t.x.impl().view.meta))) {
   const View& v = t.x.impl().view;
   for (size_t i = 0; i < labels_.size(); ++i) axes_[i] = {v.meta.shape[i], v.stride[i]};
 }
 
-Layout::Axis Layout::axis(int label) const {
+AxisLayout::Axis AxisLayout::axis(int label) const {
   const auto i = std::ranges::find(labels_, label) - labels_.begin();
   return i == std::ssize(labels_) ? Axis() : axes_[i];
 }
 
-int64_t Layout::size(const Labels& labels) const {
+int64_t AxisLayout::size(const Labels& labels) const {
   int64_t size = 1;
   for (int label : labels) size *= length(label);
   return size;
 }
 
-bool Layout::is_one_axis(const Labels& labels) const {
+bool AxisLayout::is_one_axis(const Labels& labels) const {
   std::optional<int64_t> stride;
   for (size_t i = labels.size(); i-- > 0;) {
     const Axis one = axis(labels[i]);
@@ -40,7 +40,7 @@ bool Layout::is_one_axis(const Labels& labels) const {
   return true;
 }
 
-Labels Layout::sort_by_stride(Labels labels) const {
+Labels AxisLayout::sort_by_stride(Labels labels) const {
   if (labels.size() < 2) return labels;
   std::ranges::stable_sort(labels, std::ranges::greater(), [&](int label) {
     const Axis one = axis(label);
@@ -49,8 +49,8 @@ Labels Layout::sort_by_stride(Labels labels) const {
   return labels;
 }
 
-Layout Layout::pack(const Labels& order) const {
-  Layout packed = *this;
+AxisLayout AxisLayout::pack(const Labels& order) const {
+  AxisLayout packed = *this;
   packed.labels_ = order;
   int64_t stride = 1;
   for (size_t i = order.size(); i-- > 0;) {
@@ -69,7 +69,7 @@ constexpr int64_t kMinResults = 1024;
 
 // The launches of a batched product on a GPU. One launch takes the innermost batch labels that are
 // one axis in both operands.
-double count_launches(const Layout& a, const Layout& b, const Labels& batch) {
+double count_launches(const AxisLayout& a, const AxisLayout& b, const Labels& batch) {
   Labels outer, inner = batch;
   while (!a.is_one_axis(inner) || !b.is_one_axis(inner)) {
     outer.push_back(inner.front());
@@ -80,12 +80,12 @@ double count_launches(const Layout& a, const Layout& b, const Labels& batch) {
 
 // Packs the operands whose batch is not one axis, if the copies take less time than the launches
 // that they save.
-void pack_batches(Layout& a, Layout& b, const Labels& batch, ContractionPlan& plan) {
-  const auto copy_time = [&](const Layout& x) {  // in launches
+void pack_batches(AxisLayout& a, AxisLayout& b, const Labels& batch, ContractionPlan& plan) {
+  const auto copy_time = [&](const AxisLayout& x) {  // in launches
     return x.is_one_axis(batch) ? 0 : 1 + x.bytes() / kLaunchBytes;
   };
   if (count_launches(a, b, batch) - 1 <= copy_time(a) + copy_time(b)) return;
-  const auto pack = [&](Layout& x, OperandPlan& operand) {
+  const auto pack = [&](AxisLayout& x, OperandPlan& operand) {
     if (x.is_one_axis(batch)) return;
     operand.packed = batch;
     for (int label : x.sort_by_stride(x.labels()))
@@ -98,9 +98,9 @@ void pack_batches(Layout& a, Layout& b, const Labels& batch, ContractionPlan& pl
 
 // The first order that is one axis in every operand, else the first order.
 Labels choose_order(std::initializer_list<Labels> orders,
-                    std::initializer_list<std::reference_wrapper<const Layout>> operands) {
+                    std::initializer_list<std::reference_wrapper<const AxisLayout>> operands) {
   for (const Labels& order : orders)
-    if (std::ranges::all_of(operands, [&](const Layout& x) { return x.is_one_axis(order); }))
+    if (std::ranges::all_of(operands, [&](const AxisLayout& x) { return x.is_one_axis(order); }))
       return order;
   return *orders.begin();
 }
@@ -108,7 +108,8 @@ Labels choose_order(std::initializer_list<Labels> orders,
 // If the rows or columns `joined` of x are no single axis, but all except the outermost are, moves
 // the outermost to the batch, along which the other operand repeats. `others`: the length of the
 // results' other axis.
-bool move_outer_to_batch(const Layout& x, Labels& joined, int64_t others, ContractionPlan& plan) {
+bool move_outer_to_batch(const AxisLayout& x, Labels& joined, int64_t others,
+                         ContractionPlan& plan) {
   if (joined.size() < 2 || x.is_one_axis(joined)) return false;
   const Labels sorted = x.sort_by_stride(joined), inner(sorted.begin() + 1, sorted.end());
   if (!x.is_one_axis(inner) || x.size(inner) * others < kMinResults) return false;
@@ -119,7 +120,7 @@ bool move_outer_to_batch(const Layout& x, Labels& joined, int64_t others, Contra
 
 // Whether the operand is copied and its innermost axis in memory belongs to the rows. A copy reads
 // contiguous memory if the innermost axis stays the last.
-bool copies_transposed(const Layout& x, const std::vector<Labels>& batch, const Labels& rows,
+bool copies_transposed(const AxisLayout& x, const std::vector<Labels>& batch, const Labels& rows,
                        const Labels& columns) {
   const auto is_one_axis = [&](const Labels& labels) { return x.is_one_axis(labels); };
   if (is_one_axis(rows) && is_one_axis(columns) && std::ranges::all_of(batch, is_one_axis))
@@ -130,7 +131,7 @@ bool copies_transposed(const Layout& x, const std::vector<Labels>& batch, const 
 
 }  // namespace
 
-ContractionPlan plan_contraction(Layout a, Layout b, const Labels& kept, bool host) {
+ContractionPlan plan_contraction(AxisLayout a, AxisLayout b, const Labels& kept, bool host) {
   ContractionPlan plan;
   Labels batch, &rows = plan.rows, &columns = plan.columns, &summed = plan.summed;
   for (int label : kept) {
@@ -159,7 +160,7 @@ ContractionPlan plan_contraction(Layout a, Layout b, const Labels& kept, bool ho
   rows = choose_order({rows, a.sort_by_stride(rows)}, {a});
   columns = choose_order({columns, b.sort_by_stride(columns)}, {b});
   const bool a_larger = a.size(a.labels()) >= b.size(b.labels());
-  const Layout &larger = a_larger ? a : b, &smaller = a_larger ? b : a;
+  const AxisLayout &larger = a_larger ? a : b, &smaller = a_larger ? b : a;
   summed = choose_order({larger.sort_by_stride(summed), smaller.sort_by_stride(summed)}, {a, b});
 
   if (batch.size() > kMaxRank - 2)

@@ -15,9 +15,9 @@
 namespace locus::detail {
 
 // The lengths and strides of a term's axes.
-class Layout {
+class AxisLayout {
  public:
-  explicit Layout(const Term& t);
+  explicit AxisLayout(const Term& t);
 
   const Labels& labels() const { return labels_; }
   int64_t length(int label) const { return axis(label).length; }  // 1 if the term lacks the label
@@ -29,7 +29,7 @@ class Layout {
   // The labels by falling strides.
   Labels sort_by_stride(Labels labels) const;
   // The layout of a row-major copy whose axes have this order.
-  Layout pack(const Labels& order) const;
+  AxisLayout pack(const Labels& order) const;
 
  private:
   struct Axis {
@@ -66,6 +66,6 @@ struct ContractionPlan {
 
 // The plan for terms a and b, summed over the labels that are not in `kept`. Such labels are in
 // both terms. Equal labels have equal lengths. `host`: the terms live on a CPU.
-ContractionPlan plan_contraction(Layout a, Layout b, const Labels& kept, bool host);
+ContractionPlan plan_contraction(AxisLayout a, AxisLayout b, const Labels& kept, bool host);
 
 }  // namespace locus::detail

@@ -45,7 +45,7 @@ Subscripts::Subscripts(std::string_view text, const Tensors& operands)
 }
 
 // The letter or ellipsis at i, which moves to its last character.
-Subscripts::Symbol Subscripts::parse_symbol(size_t& i, const Part& part) const {
+Subscripts::Symbol Subscripts::parse_symbol(size_t& i, const ParsedTerm& term) const {
   const char c = text_[i];
   if (is_letter(c)) return {c, i};
   if (c != '.')
@@ -56,14 +56,14 @@ Subscripts::Symbol Subscripts::parse_symbol(size_t& i, const Part& part) const {
     throw ValueError(begin_error(i), dots, dots == 1 ? " dot" : " dots",
                      "; expected the three dots of an ellipsis");
   const auto is_ellipsis = [](const Symbol& s) { return s.label == kEllipsis; };
-  if (std::ranges::any_of(part.symbols, is_ellipsis))
+  if (std::ranges::any_of(term.symbols, is_ellipsis))
     throw ValueError(begin_error(i), "a second ellipsis in one term; expected at most one");
   i += 2;
   return {kEllipsis, i - 2};
 }
 
 void Subscripts::parse() {
-  Part part{0, {}};
+  ParsedTerm term{0, {}};
   bool arrow = false;
   for (size_t i = 0; i < text_.size(); ++i) {
     const char c = text_[i];
@@ -71,31 +71,31 @@ void Subscripts::parse() {
     if (c == ',') {
       if (arrow)
         throw ValueError(begin_error(i), "',' behind '->'; expected one term for the result");
-      parts_.push_back(std::move(part));
-      part = {i + 1, {}};
+      terms_.push_back(std::move(term));
+      term = {i + 1, {}};
     } else if (c == '-' || c == '>') {
       if (text_.substr(i, 2) != "->")
         throw ValueError(begin_error(i), "'", escape({&c, 1}), "' alone; expected '->'");
       if (arrow) throw ValueError(begin_error(i), "a second '->'; expected at most one");
       arrow = true;
-      parts_.push_back(std::move(part));
-      part = {i + 2, {}};
+      terms_.push_back(std::move(term));
+      term = {i + 2, {}};
       ++i;
     } else {
-      part.symbols.push_back(parse_symbol(i, part));
+      term.symbols.push_back(parse_symbol(i, term));
     }
   }
   if (arrow)
-    output_ = std::move(part);
+    output_ = std::move(term);
   else
-    parts_.push_back(std::move(part));
+    terms_.push_back(std::move(term));
   check_count();
 }
 
 void Subscripts::check_count() const {
-  const size_t terms = parts_.size(), operands = tensors_.size();
+  const size_t terms = terms_.size(), operands = tensors_.size();
   if (terms > operands)
-    throw ValueError(begin_error(parts_[operands].position), "term ", operands,
+    throw ValueError(begin_error(terms_[operands].position), "term ", operands,
                      " has no operand; got ", operands,
                      operands == 1 ? " operand for " : " operands for ", terms,
                      terms == 1 ? " term" : " terms");
@@ -126,14 +126,14 @@ void Subscripts::record_length(int label, size_t operand, size_t position, int64
 }
 
 void Subscripts::label_axes(size_t operand) {
-  const Part& part = parts_[operand];
+  const ParsedTerm& term = terms_[operand];
   const Shape shape = tensors_[operand].shape();
-  const auto dots = std::ranges::find(part.symbols, kEllipsis, &Symbol::label);
-  const bool has_ellipsis = dots != part.symbols.end();
-  const int letters = static_cast<int>(part.symbols.size()) - (has_ellipsis ? 1 : 0);
+  const auto dots = std::ranges::find(term.symbols, kEllipsis, &Symbol::label);
+  const bool has_ellipsis = dots != term.symbols.end();
+  const int letters = static_cast<int>(term.symbols.size()) - (has_ellipsis ? 1 : 0);
   const int rest = shape.rank() - letters;
   if (has_ellipsis ? rest < 0 : rest != 0)
-    throw ShapeError(begin_error(part.position), describe_operand(operand), " has ", shape.rank(),
+    throw ShapeError(begin_error(term.position), describe_operand(operand), " has ", shape.rank(),
                      shape.rank() == 1 ? " axis" : " axes", ", and its term has ", letters,
                      letters == 1 ? " letter" : " letters",
                      has_ellipsis ? "; expected at most as many letters as axes"
@@ -146,7 +146,7 @@ void Subscripts::label_axes(size_t operand) {
     record_length(label, operand, position, shape[static_cast<int>(labels.size())]);
     labels.push_back(label);
   };
-  for (const Symbol& s : part.symbols)
+  for (const Symbol& s : term.symbols)
     if (s.label != kEllipsis)
       add(s.label, s.position);
     else
@@ -167,7 +167,7 @@ void Subscripts::label_implicit_result() {
     if (n == 1) result_.push_back(label);
 }
 
-void Subscripts::label_explicit_result(const Part& output) {
+void Subscripts::label_explicit_result(const ParsedTerm& output) {
   bool has_ellipsis = false;
   for (const Symbol& s : output.symbols) {
     if (s.label == kEllipsis) {

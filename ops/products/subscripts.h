@@ -30,7 +30,7 @@ class Subscripts {
     size_t position;
   };
   // The letters of one operand or of the result.
-  struct Part {
+  struct ParsedTerm {
     size_t position;
     std::vector<Symbol> symbols;
   };
@@ -42,20 +42,20 @@ class Subscripts {
 
   std::string begin_error(size_t position) const;
   std::string describe_operand(size_t i) const;
-  Symbol parse_symbol(size_t& i, const Part& part) const;
+  Symbol parse_symbol(size_t& i, const ParsedTerm& term) const;
   void parse();
   void check_count() const;
   void label_axes(size_t operand);
   void record_length(int label, size_t operand, size_t position, int64_t length);
   void label_result();
   void label_implicit_result();
-  void label_explicit_result(const Part& output);
+  void label_explicit_result(const ParsedTerm& output);
   void add_ellipsis_to_result();
 
   std::string_view text_;
   const Tensors& tensors_;
-  std::vector<Part> parts_;
-  std::optional<Part> output_;
+  std::vector<ParsedTerm> terms_;
+  std::optional<ParsedTerm> output_;
   std::map<int, Axis> axes_;
   int ellipsis_ = 0;  // the most axes that an ellipsis stands for
   std::vector<Labels> operands_;

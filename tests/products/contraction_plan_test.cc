@@ -12,7 +12,8 @@
 namespace locus::test {
 namespace {
 
-using detail::ContractionPlan, detail::Labels, detail::Layout, detail::OperandPlan, detail::Term;
+using detail::AxisLayout, detail::ContractionPlan, detail::Labels, detail::OperandPlan,
+    detail::Term;
 
 Labels labels_of(std::string_view letters) { return Labels(letters.begin(), letters.end()); }
 std::string letters_of(const Labels& labels) { return std::string(labels.begin(), labels.end()); }
@@ -50,7 +51,7 @@ Term make_term(const Operand& o) {
 std::string plan_of(const Operand& a, const Operand& b, std::string_view result, bool host = true) {
   const Term left = make_term(a), right = make_term(b);
   return describe_plan(
-      detail::plan_contraction(Layout(left), Layout(right), labels_of(result), host));
+      detail::plan_contraction(AxisLayout(left), AxisLayout(right), labels_of(result), host));
 }
 
 TEST(ContractionPlan, OfAProductWithoutASumIsAMultiply) {
