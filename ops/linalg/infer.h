@@ -7,20 +7,26 @@
 
 namespace locus::linalg {
 
-inline constexpr int64_t kMaxLength = int64_t{1} << 31;
+// cuSOLVER counts matrices, rows and columns in 32 bits.
+inline constexpr int64_t kMaxMatrices = (int64_t{1} << 31) - 1, kMaxLength = kMaxMatrices;
 
 inline void expect_matrices(const Meta& x, const char* what) {
   if (x.rank < 2) throw ShapeError("expected ", what, " of at least 2 axes");
   int64_t batch = 1;
   for (int i = 0; i < x.rank - 2; ++i) batch *= x.shape[i];
-  if (batch >= kMaxLength) throw ShapeError("expected fewer than 2^31 matrices");
+  if (batch > kMaxMatrices)
+    throw ShapeError("got ", batch,
+                     " matrices; expected fewer than 2^31, because cuSOLVER counts in 32 bits");
   for (int i = x.rank - 2; i < x.rank; ++i)
-    if (x.shape[i] >= kMaxLength) throw ShapeError("expected matrices shorter than 2^31");
+    if (x.shape[i] > kMaxLength)
+      throw ShapeError(
+          "got an axis of length ", x.shape[i],
+          "; expected rows and columns shorter than 2^31, because cuSOLVER counts in 32 bits");
 }
 inline void expect_square(const Meta& x, const char* what) {
   expect_matrices(x, what);
   if (x.shape[x.rank - 1] != x.shape[x.rank - 2])
-    throw ShapeError("expected square matrices ", what);
+    throw ShapeError("expected square matrices in the last two axes of ", what);
 }
 // x without its last `axes` axes.
 inline Meta drop_last_axes(const Meta& x, DType d, int axes = 2) {
