@@ -103,7 +103,7 @@ Tensor move_vectors_last(const char* name, const Tensor& x, int64_t axis) {
 void expect_square(const Tensor& x) {
   const Shape s = x.shape();
   if (s.rank() < 2 || s[-1] != s[-2])
-    throw ShapeError("matrix_power: ", describe(x),
+    throw ShapeError("matrix_power: x ", describe(x),
                      ": expected square matrices in the last two axes");
 }
 
@@ -112,7 +112,7 @@ void expect_square(const Tensor& x) {
 Tensor invert(const Tensor& x, uint64_t n, Caller from) {
   const Tensors inverse =
       linalg::invert_op(linalg::prepare_square_matrices("inv", x, "; pinv() takes other shapes"));
-  const std::string advice = text_of("matrix_power(inv(data, {.check = false}), ", n,
+  const std::string advice = text_of("matrix_power(inv(x, {.check = false}), ", n,
                                      ") does not check, and gives NaN for singular matrices");
   linalg::expect_success("inv", x, inverse[1], " is singular", from, {advice, advice});
   return inverse[0];
@@ -247,7 +247,7 @@ Tensor trace(const Tensor& x, int64_t offset, int64_t axis1, int64_t axis2, Call
 
 Tensor matrix_power(const Tensor& x, int64_t n, Caller from) try {
   const UserLine user_line(from);
-  expect_tensor("matrix_power", x);
+  expect_tensor("matrix_power", x, "x");
   expect_square(x);
   if (n == 0)
     return copy(broadcast_to(eye(x.shape()[-1], 0, 0, {x.context(), x.dtype()}), x.shape()));

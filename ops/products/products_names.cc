@@ -59,7 +59,7 @@ void register_products_names() {
                 return trace(a.tensor(0), a["offset"], a["axis1"], a["axis2"]);
               })
       .made_of({"sum", "diagonal"});
-  ops::define("matrix_power(data, n: int)", [](const ops::Arguments& a) {
+  ops::define("matrix_power(x, n: int)", [](const ops::Arguments& a) {
     return matrix_power(a.tensor(0), a["n"]);
   }).made_of({"matmul", "not_equal", "fill", "copy", "broadcast_to", "solve", "any"});
   ops::define("multi_dot(*matrices)", [](const ops::Arguments& a) {

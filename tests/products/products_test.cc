@@ -147,7 +147,10 @@ TEST(Products, PowersOfMatricesAreRepeatedProducts) {
     EXPECT_EQ(matrix_power(zeros({3, 0, 0}, {c}), 2).shape(), (Shape{3, 0, 0}));
     const Tensor step = array({{0, 1}, {0, 0}}, {c, i64}).astype(bool_);
     EXPECT_FALSE(any(matrix_power(step, 2)).item<bool>());
-    message_of<ShapeError>([&] { matrix_power(ones({2, 3}, {c}), 2); });
+    EXPECT_THAT(message_of<ShapeError>([&] {
+                  matrix_power(ones({2, 3}, {c}), 2);
+                }),
+                StartsWith("matrix_power: x "));
     message_of<ShapeError>([&] { matrix_power(ones({2}, {c}), 2); });
   }
 }
@@ -165,7 +168,7 @@ TEST(Products, NegativePowersOfMatricesAreThoseOfTheInverses) {
                   matrix_power(ones({2, 2}, {c}), -2);
                 }),
                 AllOf(StartsWith("matrix_power: inv: a "), HasSubstr("the matrix is singular; "),
-                      HasSubstr("matrix_power(inv(data, {.check = false}), 2) does not check"),
+                      HasSubstr("matrix_power(inv(x, {.check = false}), 2) does not check"),
                       Not(HasSubstr("instead"))));
     EXPECT_THAT(message_of<DTypeError>([&] { matrix_power(x.astype(f16), -2); }),
                 AllOf(StartsWith("matrix_power: inv: a "), HasSubstr("astype(f32)")));
