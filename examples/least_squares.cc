@@ -82,6 +82,8 @@ std::string draw(const Options& o, const Tensor& x, const Tensor& y, const std::
                                    errors.to_vector<double>());
 }
 
+constexpr double kSingular = 4.5e15;  // 1 / epsilon of f64
+
 void run(const Program& program, const Options& o) {
   const Context c = program.context();
   if (o.points <= o.degree)
@@ -139,7 +141,7 @@ void run(const Program& program, const Options& o) {
       "The normal equations square the condition number of a, {:.1e}, so cholesky loses twice as "
       "many digits as lstsq. ",
       of_a);
-  if (constexpr double kSingular = 4.5e15; of_square > kSingular)
+  if (of_square > kSingular)
     explanation += fmt::format(
         "A matrix whose condition number exceeds {:.1e} is singular up to rounding. ", kSingular);
   explanation += refusal.empty()
