@@ -95,18 +95,18 @@ void add_linalg(Context c, const Shape& shape, const std::string& size) {
       const Tensor x = random::normal(0, 1, shape, {c, f32}), turned = swapaxes(x, -1, -2);
       const Tensor one = eye(shape[shape.rank() - 1], 0, 0, {c, f32});
       const Tensor a = matmul(x, turned) + one * static_cast<double>(shape[shape.rank() - 1]);
-      per_call(s, [&] { call(a); });
+      const Tensor b = ones_like(slice_axis(a, -1, Slice(0, 1)));
+      per_call(s, [&] { call(a, b); });
     });
   };
-  const Shape right{shape[shape.rank() - 1], 1};
-  add("cholesky", [](const Tensor& a) { cholesky(a); });
-  add("solve", [=](const Tensor& a) { solve(a, ones(right, {a.context(), a.dtype()})); });
-  add("inv", [](const Tensor& a) { inv(a); });
-  add("lu", [](const Tensor& a) { lu(a); });
-  add("det", [](const Tensor& a) { det(a); });
-  add("qr", [](const Tensor& a) { qr(a); });
-  add("eigh", [](const Tensor& a) { eigh(a); });
-  add("svd", [](const Tensor& a) { svd(a, {.full_matrices = false}); });
+  add("cholesky", [](const Tensor& a, const Tensor&) { cholesky(a); });
+  add("solve", [](const Tensor& a, const Tensor& b) { solve(a, b); });
+  add("inv", [](const Tensor& a, const Tensor&) { inv(a); });
+  add("lu", [](const Tensor& a, const Tensor&) { lu(a); });
+  add("det", [](const Tensor& a, const Tensor&) { det(a); });
+  add("qr", [](const Tensor& a, const Tensor&) { qr(a); });
+  add("eigh", [](const Tensor& a, const Tensor&) { eigh(a); });
+  add("svd", [](const Tensor& a, const Tensor&) { svd(a, {.full_matrices = false}); });
 }
 
 }  // namespace
