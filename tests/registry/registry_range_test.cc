@@ -176,7 +176,7 @@ Tensors widened(const Tensors& in) {
 Arrays nudged(Arrays in, DType d) {
   for (Array& a : in)
     for (size_t i = 0; is_floating(a.dtype) && i < a.values.size(); i += 1 + i % 3)
-      a.values[i] *= 1 + Real{epsilon(d)};
+      a.values[i] *= 1 + Real{rounding_unit(d)};
   return in;
 }
 Tensors nudged(const Tensors& in, DType d) {
@@ -240,7 +240,7 @@ TEST_P(RegistryRange, HoldsItsGradients) {
       SCOPED_TRACE(text_of("head ", head));
       const Tensors got = gradients_of(op(), in, s.attrs, head);
       Near near{relative, slack(d)};
-      if (reference().slope_cancels) near.absolute += 16 * epsilon(d) * head;
+      if (reference().slope_cancels) near.absolute += 16 * rounding_unit(d) * head;
       if (reference().slope_of_result)
         near.absolute += range(d).least * (d == f16 ? 1 : 128) * head;
       if (!by_terms) near.of_most = relative;

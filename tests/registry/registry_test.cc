@@ -28,7 +28,8 @@ class Registry : public RegistryWalk {
       }
   }
   Near near(DType d) const {
-    return {tolerance(d), reference().each_exact && is_floating(d) ? 4 * epsilon(d) : tolerance(d)};
+    return {tolerance(d),
+            reference().each_exact && is_floating(d) ? 4 * rounding_unit(d) : tolerance(d)};
   }
 };
 

@@ -52,7 +52,8 @@ inline std::vector<DType> dtypes(const Op& op, Context c) {
 inline double tolerance(DType d) {
   return d == f64 ? 1e-12 : d == f16 ? 4e-3 : d == bf16 ? 3e-2 : d == f32 ? 4e-6 : 0;
 }
-inline double epsilon(DType d) {
+// The largest relative error of rounding to d.
+inline double rounding_unit(DType d) {
   return d == f64 ? 0x1p-53 : d == f32 ? 0x1p-24 : d == f16 ? 0x1p-11 : 0x1p-8;
 }
 struct Range {
