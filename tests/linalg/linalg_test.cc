@@ -13,9 +13,6 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-Tensor random_matrix(Context c, DType d, const Shape& shape) {
-  return random::normal(0, 1, shape, {c, d});
-}
 // LAPACK's tests: an error divided by n, the size of the operands and epsilon is below 30.
 void expect_small(const Tensor& error, const Tensor& a, double factor = 1) {
   const auto n = static_cast<double>(std::max<int64_t>(1, a.shape()[-1]));
@@ -25,7 +22,6 @@ void expect_small(const Tensor& error, const Tensor& a, double factor = 1) {
 
 // Lengths around the limits of blocks, and layouts, on every context and dtype.
 void for_each_matrix(const auto& f) {
-  random::seed(7);
   for (const Context c : kernel_contexts())
     for (const DType d : {f32, f64})
       for (const int64_t n : {0, 1, 2, 31, 32, 33, 150}) {
@@ -48,7 +44,7 @@ TEST(Cholesky, ReconstructsTheMatrix) {
 
 TEST(Cholesky, HasTheGradientOfASymmetricMatrix) {
   for (const Context c : end_contexts()) {
-    const Tensor x = random_matrix(c, f64, {2, 4, 4});
+    const Tensor x = normal_numbers({2, 4, 4}, c);
     check_gradients(
         [&](const Tensors& in) -> Tensors {
           return {cholesky(matmul(in[0], transpose_matrices(in[0])) + identity_like(in[0]))};
@@ -73,8 +69,8 @@ TEST(Cholesky, TakesIllConditionedMatrices) {
 
 TEST(Solve, LeavesASmallResidual) {
   for_each_matrix([](Context c, DType d, const Shape& shape) {
-    const Tensor a = random_matrix(c, d, shape) + identity_like(random_matrix(c, d, shape)) * 3;
-    const Tensor b = random_matrix(c, d, {shape[-1], 3});
+    const Tensor a = normal_numbers(shape, c, d) + eye(shape[-1], 0, 0, {c, d}) * 3;
+    const Tensor b = normal_numbers({shape[-1], 3}, c, d, 1);
     const Tensor x = solve(a, b), i = inv(a);
     expect_small(matmul(a, x) - b, a, std::max(1., max_abs(x)));
     expect_small(matmul(a, i) - identity_like(a), a, std::max(1., max_abs(i)));
@@ -86,7 +82,7 @@ TEST(Solve, TakesAVectorAndBroadcastsBatches) {
     const Tensor a = array({{2., 0.}, {1., 4.}}, {c, f64}), b = array({2., 5.}, {c, f64});
     EXPECT_THAT(values(solve(a, b)), testing::Pointwise(testing::DoubleEq(), {1., 1.}));
     const Tensor batch = stack({a, a * 2}).reshape({2, 1, 2, 2});
-    const Tensor right = random_matrix(c, f64, {3, 2, 1});
+    const Tensor right = normal_numbers({3, 2, 1}, c);
     const Tensor x = solve(batch, right);
     EXPECT_EQ(x.shape(), (Shape{2, 3, 2, 1}));
     EXPECT_LT(max_abs(matmul(batch, x) - right), 1e-12);
@@ -97,19 +93,18 @@ TEST(Solve, TakesAVectorAndBroadcastsBatches) {
 
 TEST(Solve, TakesStridedMatrices) {
   for (const Context c : end_contexts()) {
-    const Tensor wide =
-        random_matrix(c, f64, {2, 8, 8}) + identity_like(random_matrix(c, f64, {8, 8})) * 9;
+    const Tensor x = normal_numbers({2, 8, 8}, c), wide = x + identity_like(x) * 9;
     const Tensor a = flip(
         transpose_matrices(slice_axis(slice_axis(wide, 1, Slice(0, 8, 2)), 2, Slice(1, 8, 2))), 0);
-    const Tensor b = flip(random_matrix(c, f64, {4, 2}), 0);
+    const Tensor b = flip(normal_numbers({4, 2}, c, f64, 1), 0);
     EXPECT_LT(max_abs(matmul(a, solve(a, b, {.check = false})) - b), 1e-10);
   }
 }
 
 TEST(SolveTriangular, ReadsOneTriangle) {
   for_each_matrix([](Context c, DType d, const Shape& shape) {
-    const Tensor x = random_matrix(c, d, shape) * .1, whole = x + identity_like(x) * 2;
-    const Tensor b = random_matrix(c, d, {shape[-1], 2});
+    const Tensor x = normal_numbers(shape, c, d) * .1, whole = x + identity_like(x) * 2;
+    const Tensor b = normal_numbers({shape[-1], 2}, c, d, 1);
     for (const bool upper : {false, true})
       for (const bool transpose : {false, true})
         for (const bool unit : {false, true}) {
