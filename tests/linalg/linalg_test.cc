@@ -59,11 +59,22 @@ TEST(Cholesky, HasTheGradientOfASymmetricMatrix) {
   }
 }
 
+// Symmetric, with eigenvalues from 1 to 1e-12.
+Tensor ill_conditioned(int64_t n, Context c) {
+  const Tensor q = qr(normal_numbers({n, n}, c)).q;
+  const Tensor eigenvalues = pow(10., arange(n, {c, f64}) * (-12. / static_cast<double>(n - 1)));
+  return symmetrize(matmul(q * eigenvalues, transpose_matrices(q)));
+}
+
 TEST(Cholesky, TakesIllConditionedMatrices) {
   for (const Context c : kernel_contexts()) {
     const Tensor i = arange(8, {c, f64});
-    const Tensor hilbert = 1 / (expand_dims(i, 0) + expand_dims(i, 1) + 1), l = cholesky(hilbert);
-    expect_small(matmul(l, transpose_matrices(l)) - hilbert, hilbert);
+    const Tensor hilbert = 1 / (expand_dims(i, 0) + expand_dims(i, 1) + 1);
+    for (const Tensor& one : {hilbert, ill_conditioned(300, c)})
+      for (const Tensor& a : {one, stack({one, one})}) {
+        const Tensor l = cholesky(a);
+        expect_close(matmul(l, transpose_matrices(l)), a, a.shape()[-1], max_abs(a));
+      }
   }
 }
 
