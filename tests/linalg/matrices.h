@@ -48,5 +48,9 @@ inline void expect_close(const Tensor& got, const Tensor& wanted, int64_t n, dou
   const double allowed = 8 * static_cast<double>(n) * epsilon(got.dtype()) * size;
   EXPECT_LE(max_abs(got - wanted), allowed) << got.shape() << " " << name(got.dtype());
 }
+inline void expect_orthonormal_columns(const Tensor& v) {
+  const Tensor product = matmul(transpose_matrices(v), v);
+  expect_close(product, broadcast_to(identity_like(product), product.shape()), v.shape()[-2], 1);
+}
 
 }  // namespace locus::test

@@ -54,11 +54,6 @@ Tensor matrix(const Structure& s, int64_t n, Context c, DType d) {
   return from_values(v, {n, n}, c, d);
 }
 
-void expect_orthonormal_columns(const Tensor& v) {
-  const Tensor product = matmul(transpose_matrices(v), v);
-  expect_close(product, broadcast_to(identity_like(product), product.shape()), v.shape()[-1], 1);
-}
-
 // One matrix, and two: solvers take several matrices in other ways.
 void for_each_structure(const auto& expect) {
   for (const Context c : kernel_contexts())
@@ -122,7 +117,7 @@ Tensor symmetric_draws(const Shape& shape, Context c, DType d) {
   return symmetrize(random::normal(0, 1, shape, {c, d}));
 }
 
-void expect_decompositions(const Tensor& x, double by) {
+void expect_spectral_decompositions(const Tensor& x, double by) {
   const int64_t n = x.shape()[-1];
   const auto [w, v] = eigh(x * by);
   expect_orthonormal_columns(v);
@@ -141,7 +136,7 @@ TEST(Spectral, DecomposesMatricesOfLargeAndSmallElements) {
          {std::pair{f32, 1e30}, {f32, 1e-30}, {f64, 1e30}, {f64, 1e300}, {f64, 1e-300}})
       for (const Shape& shape : {Shape{9, 9}, {2, 9, 9}, {2, 40, 40}}) {
         SCOPED_TRACE(text_of(c, " ", name(d), " ", shape, " times ", by));
-        expect_decompositions(symmetric_numbers(shape, c, d), by);
+        expect_spectral_decompositions(symmetric_numbers(shape, c, d), by);
         if (HasFailure()) return;
       }
 }
@@ -152,7 +147,7 @@ TEST(Spectral, DecomposesMoreMatricesThanACallOfTheSolverTakes) {
   const Context c = gpu(0);
   const int64_t share = emulated_gpus() ? 100 : 1;
   for (const DType d : {f32, f64}) {
-    expect_decompositions(symmetric_draws({70000 / share, 33, 33}, c, d), 1);
+    expect_spectral_decompositions(symmetric_draws({70000 / share, 33, 33}, c, d), 1);
     const Tensor small = symmetric_draws({3000000 / share, 2, 2}, c, d);
     const Tensor traces = trace(small, 0, 1, 2);
     expect_close(sum(eigvalsh(small), {.axis = -1}), traces, 2, max_norm(small));
