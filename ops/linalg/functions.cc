@@ -39,7 +39,7 @@ Tensor solve(const Tensor& a, const Tensor& b, const CheckOptions& o, Caller fro
   const LinearSystem s("solve", a, b);
   const Tensors x = solve_op(s.a, s.b);
   if (o.check) expect_success("solve", a, x[1], kSingular, from);
-  return s.restore_vector(x[0]);
+  return s.restore(x[0]);
 } catch (const Error&) {
   detail::rethrow_as("solve", from);
 }
@@ -50,7 +50,7 @@ Tensor solve_triangular(const Tensor& a, const Tensor& b, const TriangularOption
   const LinearSystem s("solve_triangular", a, b);
   const Tensors x = solve_triangular_op(s.a, s.b, {o.upper, o.transpose, o.unit_diagonal});
   if (o.check && !o.unit_diagonal) expect_success("solve_triangular", a, x[1], kSingular, from);
-  return s.restore_vector(x[0]);
+  return s.restore(x[0]);
 } catch (const Error&) {
   detail::rethrow_as("solve_triangular", from);
 }

@@ -71,23 +71,26 @@ void expect_success(const char* who, const Tensor& a, const Tensor& failed, cons
 
 namespace {
 
+Shape batch_of(const Shape& s) {
+  return Shape(std::span(s.begin(), static_cast<size_t>(s.rank() - 2)));
+}
+Shape join(std::span<const int64_t> first, std::span<const int64_t> last) {
+  std::vector<int64_t> lengths(first.begin(), first.end());
+  lengths.insert(lengths.end(), last.begin(), last.end());
+  return Shape(lengths);
+}
+
 // The batch of two stacks of matrices.
 Shape broadcast_batches(const auto& operands, const Shape& a, const Shape& b) {
-  const auto batch = [](const Shape& s) {
-    return Shape(std::span(s.begin(), static_cast<size_t>(s.rank() - 2)));
-  };
   try {
-    return broadcast_shapes(batch(a), batch(b));
+    return broadcast_shapes(batch_of(a), batch_of(b));
   } catch (const ShapeError& e) {
     throw ShapeError(operands(), "the batches do not broadcast: ", e.what());
   }
 }
 
 Tensor broadcast_matrices(const Tensor& x, const Shape& batch) {
-  const Shape own = x.shape();
-  std::vector<int64_t> lengths(batch.begin(), batch.end());
-  lengths.insert(lengths.end(), own.end() - 2, own.end());
-  const Shape shape(lengths);
+  const Shape own = x.shape(), shape = join(batch, std::span(own.end() - 2, own.end()));
   return own == shape ? x : broadcast_to(x, shape);
 }
 
@@ -102,24 +105,34 @@ LinearSystem::LinearSystem(const char* who, const Tensor& a_operand, const Tenso
   const auto operands = [&] {
     return text_of(who, ": a ", describe(a_operand), ", b ", describe(b_operand), ": ");
   };
-  b_is_vector = b.ndim() == 1;
+  b_is_vector_ = b.ndim() == 1;
   const int64_t n = a.shape()[-2];
   if (b.ndim() == 0)
     throw ShapeError(operands(), "expected b of at least 1 axis, with ", n, " rows");
-  if (b_is_vector) b = expand_dims(b, 1);
+  if (b_is_vector_) b = expand_dims(b, 1);
   const int64_t rows = b.shape()[-2];
   if (rows != n)
     throw ShapeError(operands(), "expected b with ", n, " rows, as many as a, got ", rows,
-                     b_is_vector ? "" : "; for a batch of vectors, pass expand_dims(b, -1)");
+                     b_is_vector_ ? "" : "; for a batch of vectors, pass expand_dims(b, -1)");
   const DType d = promote(a.dtype(), b.dtype());
   if (a.dtype() != d) a = cast(a, d);
   if (b.dtype() != d) b = cast(b, d);
   const Shape batch = broadcast_batches(operands, a.shape(), b.shape());
+  const Shape batch_of_a = batch_of(a.shape());
+  if (square && batch_of_a.size() == 1 && batch.size() != 1) {
+    x_shape_ = join(batch, Shape{n, b.shape()[-1]});
+    b = reshape(moveaxis(b, -2, 0), join(batch_of_a, Shape{n, batch.size() * b.shape()[-1]}));
+    return;
+  }
   a = broadcast_matrices(a, batch);
   b = broadcast_matrices(b, batch);
 }
-Tensor LinearSystem::restore_vector(const Tensor& x) const {
-  return b_is_vector ? squeeze(x, -1) : x;
+
+Tensor LinearSystem::restore(const Tensor& x) const {
+  if (b_is_vector_) return squeeze(x, -1);
+  if (x_shape_.rank() == 0) return x;
+  const Shape batch_and_columns = join(batch_of(x_shape_), Shape{x_shape_[-1]});
+  return moveaxis(reshape(x, join(Shape{x_shape_[-2]}, batch_and_columns)), 0, -2);
 }
 
 }  // namespace locus::linalg

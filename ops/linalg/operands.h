@@ -27,13 +27,18 @@ void expect_success(const char* who, const Tensor& a, const Tensor& failed, cons
                     Caller from, const CheckAdvice& advice = {});
 
 // The operands of a system of equations: matrices of one dtype and batch. a is square, unless the
-// system has least squares.
-struct LinearSystem {
+// system has least squares. A batch of b for one square a is one b: its columns are those of all.
+class LinearSystem {
+ public:
   Tensor a, b;
-  bool b_is_vector = false;
 
   LinearSystem(const char* who, const Tensor& a, const Tensor& b, bool square = true);
-  Tensor restore_vector(const Tensor& x) const;  // without the column's axis, if b is a vector
+  // Solutions in the shape that the caller of the function expects.
+  Tensor restore(const Tensor& x) const;
+
+ private:
+  bool b_is_vector_ = false;
+  Shape x_shape_;  // of the solutions, if a batch of b is one b; else without axes
 };
 
 }  // namespace locus::linalg

@@ -141,7 +141,7 @@ Lstsq lstsq(const Tensor& a, const Tensor& b, const RcondOptions& o, Caller from
       residuals =
           where(expand_dims(full_rank, -1), residuals, std::numeric_limits<double>::quiet_NaN());
   }
-  return {s.restore_vector(x), residuals, rank, f[2]};
+  return {s.restore(x), residuals, rank, f[2]};
 } catch (const Error&) {
   detail::rethrow_as("lstsq", from);
 }
