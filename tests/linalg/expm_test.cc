@@ -6,28 +6,22 @@
 #include <locus/core/amp.h>
 #include <locus/core/capture.h>
 #include <locus/core/error.h>
-#include <locus/core/generator.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
 #include <locus/ops/join.h>
 #include <locus/ops/linalg.h>
 #include <locus/ops/matmul.h>
-#include <locus/ops/random.h>
 #include <locus/ops/reduce.h>
 #include <locus/ops/unary.h>
 #include <locus/ops/view.h>
+#include "tests/linalg/matrices.h"
 #include "tests/products/numbers.h"
-#include "tests/tape/gradcheck.h"
 
 namespace locus::test {
 namespace {
 
 using testing::AllOf, testing::HasSubstr, testing::StartsWith;
 
-Tensor random_matrices(const Shape& shape, Context c, DType d = f64) {
-  random::seed(2);
-  return random::normal(0, 1, shape, {cpu(), f64}).astype(d).copyto(c);
-}
 // max|x - y| / max|y|
 double relative_error(const Tensor& x, const Tensor& y) {
   return (max(abs(x - y)) / max(abs(y))).item<double>();
@@ -54,20 +48,20 @@ TEST(Expm, OfMinusAIsTheInverse) {
   for (Context c : contexts())
     for (DType d : {f32, f64})
       for (int64_t n : {1, 2, 31, 32, 33}) {
-        const Tensor a = random_matrices({3, n, n}, c, d) * (1 / std::sqrt(double(n)));
+        const Tensor a = normal_numbers({3, n, n}, c, d) * (1 / std::sqrt(double(n)));
         const Tensor e = expm(a);
         EXPECT_EQ(e.dtype(), d);
-        const double eps = d == f32 ? 0x1p-23 : 0x1p-52;
         EXPECT_LE(
             relative_error(matmul(e, expm(-a)), broadcast_to(eye(n, 0, 0, {c, d}), a.shape())),
-            400 * static_cast<double>(n) * eps);
-        EXPECT_LE(relative_error(matmul(e, e), expm(a * 2)), 40 * static_cast<double>(n) * eps);
+            400 * static_cast<double>(n) * epsilon(d));
+        EXPECT_LE(relative_error(matmul(e, e), expm(a * 2)),
+                  40 * static_cast<double>(n) * epsilon(d));
       }
 }
 
 TEST(Expm, MatricesOfABatchAreSquaredAsTheirNormsAsk) {
   for (Context c : contexts()) {
-    const Tensor a = random_matrices({4, 5, 5}, c);
+    const Tensor a = normal_numbers({4, 5, 5}, c);
     const Tensor scaled = a * array({1e-3, 30.0, 1.0, 4.0}, {c, f64}).reshape({4, 1, 1});
     const Tensor all = expm(scaled);
     for (int64_t i = 0; i < 4; ++i) EXPECT_LE(relative_error(all[i], expm(scaled[i])), 1e-13);
@@ -80,7 +74,7 @@ TEST(Expm, MatricesOfABatchAreSquaredAsTheirNormsAsk) {
 TEST(Expm, NaNStaysInItsMatrix) {
   for (Context c : contexts())
     for (const double bad : {std::nan(""), HUGE_VAL}) {
-      const Tensor a = random_matrices({3, 4, 4}, c), broken = a.copyto(c);
+      const Tensor a = normal_numbers({3, 4, 4}, c), broken = a.copyto(c);
       broken[1][2][3] = full({}, bad, {c, f64});
       const Tensor e = expm(broken), wanted = expm(a);
       for (int64_t i : {0, 2}) EXPECT_LE(relative_error(e[i], wanted[i]), 1e-14);
@@ -120,7 +114,7 @@ TEST(Expm, RefusesWhatHasNoExponential) {
 
 TEST(Expm, CannotBeCaptured) {
   LOCUS_NEEDS_ANY_GPUS(1);
-  const Tensor a = random_matrices({2, 3, 3}, gpu(0));
+  const Tensor a = normal_numbers({2, 3, 3}, gpu(0));
   EXPECT_THAT(message_of<CaptureError>([&] {
                 Capture capture(gpu(0));
                 expm(a);
@@ -129,7 +123,7 @@ TEST(Expm, CannotBeCaptured) {
 }
 
 TEST(Expm, OfLargeNormsHasGradients) {
-  const Tensor a = random_matrices({2, 3, 3}, cpu()) * array({8.0, .1}, f64).reshape({2, 1, 1});
+  const Tensor a = normal_numbers({2, 3, 3}, cpu()) * array({8.0, .1}, f64).reshape({2, 1, 1});
   const Tensor stable = a - swapaxes(a, -1, -2);
   check_gradients([](const Tensors& in) { return Tensors{expm(in[0])}; }, {stable}, true, 1e-5);
 }

@@ -5,7 +5,6 @@
 
 #include <locus/core/autograd.h>
 #include <locus/core/error.h>
-#include <locus/core/generator.h>
 #include <locus/ops/compare.h>
 #include <locus/ops/create.h>
 #include <locus/ops/elementwise.h>
@@ -13,13 +12,12 @@
 #include <locus/ops/linalg.h>
 #include <locus/ops/matmul.h>
 #include <locus/ops/named.h>
-#include <locus/ops/random.h>
 #include <locus/ops/rearrange.h>
 #include <locus/ops/reduce.h>
 #include <locus/ops/unary.h>
 #include <locus/ops/view.h>
+#include "tests/linalg/matrices.h"
 #include "tests/products/numbers.h"
-#include "tests/tape/gradcheck.h"
 
 namespace locus::test {
 namespace {
@@ -28,19 +26,7 @@ using testing::AllOf, testing::HasSubstr, testing::StartsWith;
 
 constexpr QrMode kModes[] = {QrMode::reduced, QrMode::complete, QrMode::r};
 
-Tensor random_matrices(const Shape& shape, Context c, DType d, uint64_t seed = 1) {
-  random::seed(seed);
-  const Tensor x = random::normal(0, 1, shape, {cpu(), f64});
-  return x.astype(d).copyto(c);
-}
 Tensor copy_to_host(const Tensor& x) { return x.copyto(cpu()).astype(f64); }
-double epsilon(DType d) { return d == f32 ? 0x1p-23 : 0x1p-52; }
-
-double max_abs(const Tensor& x) {
-  double largest = 0;
-  for (const double v : values(x)) largest = std::isnan(v) ? v : std::max(largest, std::abs(v));
-  return largest;
-}
 // The largest absolute value of each column.
 Tensor column_maxima(const Tensor& x) { return max(abs(x), {.axis = -2, .keepdims = true}); }
 
@@ -80,7 +66,7 @@ TEST(Qr, DecomposesMatricesOfAllSizes) {
         for (int64_t n : {0, 1, 2, 31, 32, 33, 200})
           for (QrMode mode : kModes) {
             SCOPED_TRACE(text_of(c, " ", name(d), " ", m, " x ", n, ", mode ", int(mode)));
-            const Tensor a = random_matrices({m, n}, c, d);
+            const Tensor a = normal_numbers({m, n}, c, d);
             expect_decomposed(a, qr(a, mode), mode);
             if (HasFailure()) return;
           }
@@ -103,7 +89,7 @@ TEST(Qr, OfABatchIsThatOfEachMatrix) {
     for (DType d : {f32, f64})
       for (const Shape& shape : {Shape{2, 3, 33, 7}, Shape{5, 4, 9}, Shape{2, 150, 140}})
         for (QrMode mode : kModes) {
-          const Tensor a = random_matrices(shape, c, d);
+          const Tensor a = normal_numbers(shape, c, d);
           const Qr f = qr(a, mode);
           expect_decomposed(a, f, mode);
           // A GPU has another algorithm for one larger matrix than for several.
@@ -118,7 +104,7 @@ TEST(Qr, OfABatchIsThatOfEachMatrix) {
 
 TEST(Qr, DoesNotDependOnTheLayout) {
   for (Context c : contexts()) {
-    const Tensor wide = random_matrices({2, 6, 8}, c, f64);
+    const Tensor wide = normal_numbers({2, 6, 8}, c);
     const Tensor every = slice_axis(wide, -1, Slice(0, 8, 2)), transposed = swapaxes(wide, -1, -2);
     for (const Tensor& a : {every, transposed, wide[1].T()}) {
       const Qr f = qr(a), packed = qr(a.copyto(c));
@@ -131,7 +117,7 @@ TEST(Qr, DoesNotDependOnTheLayout) {
 TEST(Qr, HasTheSameBitsOnEveryRun) {
   for (Context c : contexts())
     for (const Shape& shape : {Shape{40, 16, 16}, Shape{200, 200}}) {
-      const Tensor a = random_matrices(shape, c, f32);
+      const Tensor a = normal_numbers(shape, c, f32);
       const Qr first = qr(a);
       for (int i = 0; i < 3; ++i) {
         const Qr f = qr(a);
@@ -145,7 +131,7 @@ TEST(Qr, AgreesWithTheHost) {
   for (Context c : contexts())
     for (const Shape& shape :
          {Shape{33, 20}, Shape{2, 130, 100}, Shape{200, 160}, Shape{90, 300}}) {
-      const Tensor a = random_matrices(shape, cpu(), f64);
+      const Tensor a = normal_numbers(shape, cpu());
       const Qr wanted = qr(a), f = qr(a.copyto(c));
       expect_near(values(f.r), values(wanted.r), 1e-11, "r");
       expect_near(values(f.q), values(wanted.q), 1e-11, "q");
@@ -155,7 +141,7 @@ TEST(Qr, AgreesWithTheHost) {
 TEST(Qr, ModesAgree) {
   for (Context c : contexts())
     for (const Shape& shape : {Shape{7, 4}, Shape{4, 7}, Shape{2, 130, 125}}) {
-      const Tensor a = random_matrices(shape, c, f64);
+      const Tensor a = normal_numbers(shape, c);
       const int64_t k = std::min(shape[-1], shape[-2]);
       const Qr reduced = qr(a), complete = qr(a, QrMode::complete);
       expect_equal(qr(a, QrMode::r).r, reduced.r);
@@ -169,7 +155,7 @@ TEST(Qr, DecomposesMatricesOfDependentColumns) {
     for (int64_t n : {3, 32, 150})
       for (QrMode mode : {QrMode::reduced, QrMode::complete}) {
         const TensorOptions o{c, f64};
-        const Tensor v = random_matrices({n, 1}, c, f64);
+        const Tensor v = normal_numbers({n, 1}, c);
         const Tensor cases[] = {zeros({n, n}, o),    ones({n, n}, o),  eye(n, 0, 0, o),
                                 -eye(n, 0, 0, o),    matmul(v, v.T()), zeros({n + 2, n}, o),
                                 zeros({n, n + 2}, o)};
@@ -189,7 +175,7 @@ TEST(Qr, IsExactForLargeAndSmallColumns) {
         scales[0] = far;
         scales[1] = 1 / far;
         scales[static_cast<size_t>(n) - 1] = 1 / far;
-        const Tensor a = random_matrices({n + 3, n}, c, d) * from_values(scales, {n}, c, d);
+        const Tensor a = normal_numbers({n + 3, n}, c, d) * from_values(scales, {n}, c, d);
         expect_decomposed(a, qr(a), QrMode::reduced);
         const Tensor tiny = full({n, n}, d == f32 ? 0x1p-120 : 0x1p-1000, {c, d});
         expect_decomposed(tiny, qr(tiny), QrMode::reduced);
@@ -213,7 +199,7 @@ TEST(Qr, NaNStaysInItsMatrix) {
     for (const Shape& shape : {Shape{3, 5, 4}, Shape{3, 4, 5}, Shape{3, 130, 125}})
       for (const double bad : {std::nan(""), HUGE_VAL, -HUGE_VAL})
         for (QrMode mode : {QrMode::reduced, QrMode::complete}) {
-          const Tensor a = random_matrices(shape, c, f64), broken = a.copyto(c);
+          const Tensor a = normal_numbers(shape, c), broken = a.copyto(c);
           broken[1][2][3] = full({}, bad, {c, f64});
           const Qr f = qr(broken, mode), intact = qr(a, mode);
           for (int64_t i : {0, 2}) {
@@ -262,7 +248,7 @@ TEST(Qr, RefusesWhatItCannotDecompose) {
 
 TEST(Qr, HasGradientsOfEitherResultAlone) {
   for (const Shape& shape : {Shape{4, 3}, Shape{3, 3}, Shape{2, 3, 4}}) {
-    const Tensor a = random_matrices(shape, cpu(), f64, 3);
+    const Tensor a = normal_numbers(shape, cpu(), f64, 3);
     const auto check = [&](auto result, QrMode mode) {
       check_gradients([&](const Tensors& in) { return Tensors{qr(in[0], mode).*result}; }, {a});
     };
@@ -275,7 +261,7 @@ TEST(Qr, HasGradientsOfEitherResultAlone) {
 
 TEST(Qr, ACompleteQOfATallMatrixHasNoGradient) {
   for (Context c : contexts()) {
-    const Tensor a = random_matrices({2, 4, 3}, c, f64);
+    const Tensor a = normal_numbers({2, 4, 3}, c);
     a.attach_grad();
     Qr f;
     {
