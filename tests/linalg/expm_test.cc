@@ -59,7 +59,7 @@ TEST(Expm, OfMinusAIsTheInverse) {
       }
 }
 
-TEST(Expm, MatricesOfABatchAreSquaredAsTheirNormsAsk) {
+TEST(Expm, SquaresEachMatrixAccordingToItsNorm) {
   for (Context c : contexts()) {
     const Tensor a = normal_numbers({4, 5, 5}, c);
     const Tensor scaled = a * array({1e-3, 30.0, 1.0, 4.0}, {c, f64}).reshape({4, 1, 1});
