@@ -152,24 +152,32 @@ TEST(SvdGradient, OfEqualSingularValuesIsFiniteAndRightForWhatIsUnique) {
   }
 }
 
+const Shape kLeastSquaresShapes[] = {{3, 3}, {2, 4, 2}, {2, 4}};
+
 TEST(PinvGradient, OfFirstAndSecondOrderAgreesWithDifferences) {
   for (Context c : kernel_contexts())
-    for (const Shape& shape : {Shape{3, 3}, Shape{2, 4, 2}, Shape{2, 4}}) {
-      const Tensor a = normal_numbers(shape, c);
-      check_gradients([](const Tensors& x) -> Tensors { return {pinv(x[0])}; }, {a});
-      const Tensor b = normal_numbers({shape[-2], 3}, c, f64, 1);
-      check_gradients(
-          [](const Tensors& x) -> Tensors {
-            const Lstsq f = lstsq(x[0], x[1]);
-            return {f.x, f.residuals, f.s};
-          },
-          {a, b});
-    }
+    for (const Shape& shape : kLeastSquaresShapes)
+      check_gradients([](const Tensors& x) -> Tensors { return {pinv(x[0])}; },
+                      {normal_numbers(shape, c)});
+}
+
+TEST(PinvGradient, AtTheIdentityIsMinusTheHead) {
   for (Context c : contexts()) {
     const Tensor one = eye(3, 0, 0, {c, f64}), weight = normal_numbers({3, 3}, c);
     expect_near(values(gradient_of([&](const Tensor& x) { return sum(pinv(x) * weight); }, one)),
                 values(-weight), 1e-13, "gradient");
   }
+}
+
+TEST(LstsqGradient, OfFirstAndSecondOrderAgreesWithDifferences) {
+  for (Context c : kernel_contexts())
+    for (const Shape& shape : kLeastSquaresShapes)
+      check_gradients(
+          [](const Tensors& x) -> Tensors {
+            const Lstsq f = lstsq(x[0], x[1]);
+            return {f.x, f.residuals, f.s};
+          },
+          {normal_numbers(shape, c), normal_numbers({shape[-2], 3}, c, f64, 1)});
 }
 
 TEST(CondGradient, OfASingularMatrixIs0OrNaNInItsEntryAlone) {
@@ -189,16 +197,21 @@ TEST(CondGradient, OfASingularMatrixIs0OrNaNInItsEntryAlone) {
   }
 }
 
+const MatrixOrd kOrders[] = {"fro", "nuc", 2, -2, 1, -1, INFINITY};
+
 TEST(MatrixNormGradient, AgreesWithDifferences) {
-  for (Context c : kernel_contexts()) {
-    const Tensors a{normal_numbers({2, 3, 4}, c)}, square{normal_numbers({2, 3, 3}, c)};
-    for (const MatrixOrd& ord : std::vector<MatrixOrd>{"fro", "nuc", 2, -2, 1, -1, INFINITY}) {
+  for (Context c : kernel_contexts())
+    for (const MatrixOrd& ord : kOrders)
       check_gradients(
-          [&](const Tensors& x) -> Tensors { return {matrix_norm(x[0], {.ord = ord})}; }, a);
-      check_gradients([&](const Tensors& x) -> Tensors { return {cond(x[0], ord)}; }, square, true,
-                      1e-5);
-    }
-  }
+          [&](const Tensors& x) -> Tensors { return {matrix_norm(x[0], {.ord = ord})}; },
+          {normal_numbers({2, 3, 4}, c)});
+}
+
+TEST(CondGradient, AgreesWithDifferences) {
+  for (Context c : kernel_contexts())
+    for (const MatrixOrd& p : kOrders)
+      check_gradients([&](const Tensors& x) -> Tensors { return {cond(x[0], p)}; },
+                      {normal_numbers({2, 3, 3}, c)}, true, 1e-5);
 }
 
 }  // namespace
