@@ -97,6 +97,17 @@ TEST(Einsum, MultipliesManyOperandsPairByPair) {
   }
 }
 
+// Another order makes a matrix of 1e12 elements.
+TEST(Einsum, MultipliesThePairThatRemovesMostElementsFirst) {
+  constexpr int64_t n = 1'000'000;
+  for (Context c : kernel_contexts()) {
+    const Tensor v = ones({n}, {c, f64}), tall = ones({n, 2}, {c, f64});
+    expect_equal(einsum("i,j,j->i", {v, v, v}), v * n);
+    expect_equal(einsum("j,i,j->i", {v, v, v}), v * n);
+    expect_equal(einsum("ij,jk,kl->il", {tall, tall.T(), tall}), tall * (2 * n));
+  }
+}
+
 TEST(Einsum, ALengthOfOneIsRepeated) {
   for (Context c : contexts()) {
     const Tensor a = numbers({2, 1}, c), b = numbers({3, 4}, c, f64, 1), one = numbers({1, 1}, c);

@@ -198,6 +198,16 @@ TEST(Products, MultiDotIsTheProductInAnyOrder) {
   }
 }
 
+// Another order makes a matrix of 1e12 elements.
+TEST(Products, MultiDotTakesTheOrderOfFewestMultiplications) {
+  constexpr int64_t n = 1'000'000;
+  for (Context c : kernel_contexts()) {
+    const Tensor column = ones({n, 1}, {c, f64}), row = ones({1, n}, {c, f64});
+    expect_equal(multi_dot({column, row, column}), column * n);
+    expect_equal(multi_dot({row, column, row}), row * n);
+  }
+}
+
 TEST(Products, RefuseOperandsOfDifferentContexts) {
   const std::vector<Context> all = distinct_contexts();
   const Tensor a = ones({3, 3}, {all[0]}), b = ones({3, 3}, {all[1]});
