@@ -121,7 +121,7 @@ TEST(EinsumErrors, NameOperandsOfDifferentContexts) {
               StartsWith("einsum: operand 1 is an empty Tensor"));
 }
 
-TEST(EinsumErrors, AllowEightAxesBetweenOperands) {
+TEST(EinsumErrors, RefuseMoreThanEightAxesBetweenOperands) {
   for (Context c : contexts()) {
     const Shape s{2, 2, 2, 2, 2, 2, 2, 2};
     EXPECT_THAT(refused<ShapeError>(c, "abcdefuv,abcghiwx,defghiyz->uvwxyz", {s, s, s}),
