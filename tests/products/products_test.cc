@@ -225,5 +225,11 @@ TEST(Products, RefuseOperandsOfDifferentContexts) {
   refused("multi_dot", [&] { multi_dot({a, b}); });
 }
 
+TEST(Products, BeginErrorsWithTheCalledFunction) {
+  const Tensor large = broadcast_to(ones({1}), {int64_t{1} << 33});
+  EXPECT_THAT(message_of<ShapeError>([&] { outer(large, large); }), StartsWith("outer: "));
+  EXPECT_THAT(message_of<ShapeError>([&] { kron(large, large); }), StartsWith("kron: "));
+}
+
 }  // namespace
 }  // namespace locus::test
