@@ -1,5 +1,5 @@
-// Checks of shapes for the inference of linear algebra's ops. Errors name neither the op nor its
-// operands: invoke() adds them. Internal.
+// Checks of shapes for the inference of linear algebra's ops. Errors do not begin with the op:
+// invoke() adds the op and describes the operands. Internal.
 #pragma once
 
 #include <locus/core/error.h>
@@ -28,7 +28,7 @@ inline void expect_square(const Meta& x, const char* what) {
   if (x.shape[x.rank - 1] != x.shape[x.rank - 2])
     throw ShapeError("expected square matrices in the last two axes of ", what);
 }
-// x without its last `axes` axes.
+// x in dtype d, without its last `axes` axes.
 inline Meta drop_last_axes(const Meta& x, DType d, int axes = 2) {
   Meta m = x;
   m.dtype = d;

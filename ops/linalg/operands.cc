@@ -41,7 +41,7 @@ Tensor prepare_square_matrices(const char* who, const Tensor& x, const char* adv
 
 namespace {
 
-// The first matrix of `a` that failed: "the matrix", or its entry of the batch.
+// Names the first matrix of `a` that failed: "the matrix", or "entry (1, 0) of the batch".
 std::string name_failed(const Tensor& a, const Tensor& failed, Caller from) {
   const int batch_axes = a.ndim() - 2;
   if (batch_axes == 0) return "the matrix";
@@ -80,7 +80,7 @@ Shape join(std::span<const int64_t> first, std::span<const int64_t> last) {
   return Shape(lengths);
 }
 
-// The batch of two stacks of matrices.
+// The shape to which the batches of a and b broadcast.
 Shape broadcast_batches(const auto& operands, const Shape& a, const Shape& b) {
   try {
     return broadcast_shapes(batch_of(a), batch_of(b));

@@ -1,5 +1,5 @@
-// The operands of linear algebra's functions, and the check of their results. Errors begin with the
-// function's name. Internal.
+// The operands of linear algebra's functions, and the check of their results. Errors begin with
+// `who`, the function's name. Internal.
 #pragma once
 
 #include <string>
@@ -8,26 +8,27 @@
 
 namespace locus::linalg {
 
-// x in a dtype that kernels compute in: integers as f64. 16-bit floats are a DTypeError. `what` is
-// the name of the operand.
+// x in a dtype that kernels compute in: f32 and f64 stay, integers and bool become f64. f16 and
+// bf16 are a DTypeError. `what` is the operand's name in errors.
 Tensor prepare_operand(const char* who, const char* what, const Tensor& x);
-// The same for an operand of at least 2 axes.
+// The same for matrices in the last two axes. An operand of fewer axes is a ShapeError.
 Tensor prepare_matrices(const char* who, const Tensor& x, const char* what = "a");
-// The same for square matrices `a`. The error of others ends with `advice`.
+// The same for square matrices `a`. For other shapes, the error ends with `advice`.
 Tensor prepare_square_matrices(const char* who, const Tensor& x, const char* advice = "");
 
-// What errors of expect_success advise.
+// Advice in the errors of expect_success.
 struct CheckAdvice {
   std::string in_capture = "pass {.check = false} to record the call";
   std::string on_failure = "{.check = false} gives NaN there instead";
 };
-// Waits, and throws if a matrix of `a` has failed. `failed` has a's batch, or a batch that a's
-// batch was broadcast to: the error names the entry of a. `why` follows the entry.
+// Waits, and throws ValueError if an element of `failed` is true. `failed` has a's batch, or a
+// batch to which a's batch was broadcast. The error names the first matrix of `a` that failed, and
+// then says `why`. In a capture, throws CaptureError.
 void expect_success(const char* who, const Tensor& a, const Tensor& failed, const char* why,
                     Caller from, const CheckAdvice& advice = {});
 
-// The operands of a system of equations: matrices of one dtype and batch. a is square, unless the
-// system has least squares. A batch of b for one square a is one b: its columns are those of all.
+// The operands of a system of equations, as matrices of one dtype and one batch. a is square,
+// except for lstsq. If a is one matrix and b a batch, the columns of the batch are those of one b.
 class LinearSystem {
  public:
   Tensor a, b;

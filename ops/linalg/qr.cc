@@ -54,8 +54,8 @@ DType infer_r(std::span<const Meta> in, const NoAttrs&, std::span<Meta> out) {
 
 // Walter and Lehmann, Algorithmic differentiation of linear algebra functions (2018).
 
-// For r of n x n. With s = r dr' - dq' q, whose lower triangle counts for both triangles:
-// (dq + q s) r'^-1.
+// The gradient of a if r is n x n: (dq + q s) r'^-1. s is the symmetric matrix with the lower
+// triangle of r dr' - dq' q.
 Tensor backpropagate_tall(const Qr& f, const Tensor& dq, const Tensor& dr) {
   Tensor s;
   if (dr.defined()) s = matmul(f.r, dr, {.transpose_b = true});
@@ -69,7 +69,8 @@ Tensor backpropagate_tall(const Qr& f, const Tensor& dq, const Tensor& dr) {
       solve_triangular_op(f.r, transpose_matrices(sum), {.upper = true})[0]);  // (r^-1 sum')'
 }
 
-// With a = (x y), x of m x m: r = (u v) with x = q u, v = q' y.
+// The gradient of a = (x y) if x is m x m: r is (u v), with x = q u and v = q' y. So q has the
+// further gradient y dv', and y has the gradient q dv.
 Tensor backpropagate_wide(const Qr& f, Tensor dq, const Tensor& dr) {
   const int64_t m = f.r.shape()[-2], n = f.r.shape()[-1];
   const auto left = [&](const Tensor& x) { return slice_axis(x, -1, Slice(0, m)); };
@@ -119,7 +120,7 @@ Samples make_samples(Context c, DType d, const auto& make_sample) {
 }
 Samples qr_samples(Context c, DType d) {
   Samples all = make_samples(c, d, [](const Tensors& in) { return Sample(in, QrAttrs{}); });
-  // The last columns of a complete q of a tall matrix are not unique, so no tall matrix is here.
+  // No tall matrices: the last columns of a complete q are not unique.
   for (const Shape& shape : {Shape{3, 3}, Shape{2, 3, 4}}) {
     Sample s(Tensors{sample_matrices(c, d, shape, kDiagonal)}, QrAttrs{.complete = true});
     s.finite = {0};

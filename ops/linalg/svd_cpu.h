@@ -1,5 +1,7 @@
-// Singular vectors by Eigen's divide and conquer, checked, else by its Jacobi method; values alone
-// by eigenvalues. Compiled once per instruction set.
+// Singular values and vectors of one matrix on the host. Eigen computes vectors by divide and
+// conquer. The factors are checked. Small matrices, and matrices whose factors are wrong, take
+// Eigen's Jacobi method. Values without vectors are eigenvalues of a tridiagonal matrix. Compiled
+// once per instruction set.
 #pragma once
 
 #include <algorithm>
@@ -13,9 +15,9 @@
 
 namespace locus::LOCUS_ISA_NAMESPACE {
 
-// The vector z that makes sing the exact singular values of a matrix of first column z and diagonal
-// diag (Gu and Eisenstat, equation 3.6). perm lists the columns that are not deflated. A singular
-// value is shifts + mus.
+// Computes the vector z for which the matrix with first column z and diagonal `diag` has exactly
+// the singular values `sing` (Gu and Eisenstat, equation 3.6). `perm` lists the columns that are
+// not deflated. shifts(i) + mus(i) is sing(i), with more digits.
 inline void compute_exact_column(const auto& col0, const auto& diag, const auto& perm,
                                  const auto& sing, const auto& shifts, const auto& mus, auto& z) {
   z.setZero();
@@ -38,7 +40,7 @@ inline void compute_exact_column(const auto& col0, const auto& diag, const auto&
 
 }  // namespace locus::LOCUS_ISA_NAMESPACE
 
-// Eigen 3.4.0 reads perm(-1) here if an element of col0 is subnormal.
+// Replaces a function of Eigen 3.4.0 that reads perm(-1) if an element of col0 is subnormal.
 #if !EIGEN_VERSION_AT_LEAST(3, 4, 1)
 namespace Eigen {
 
@@ -55,8 +57,9 @@ inline void BDCSVD<MatrixXd>::perturbCol0(const ArrayRef& col0, const ArrayRef& 
 
 namespace locus::LOCUS_ISA_NAMESPACE {
 
-// The singular values s, descending, of a finite matrix: those of its bidiagonal form b are the
-// eigenvalues, not negative, of the tridiagonal matrix that [0 b; b' 0] is after a permutation.
+// Computes the singular values s, descending, of a finite matrix. Returns false if the iteration
+// does not converge. The matrix has the singular values of its bidiagonal form b. The eigenvalues
+// of [0 b; b' 0] are these values and their negatives, and a permutation makes it tridiagonal.
 inline bool compute_singular_values(ColumnMatrix a, double* s) {
   if (a.rows() < a.cols()) a.transposeInPlace();
   const Eigen::Index k = a.cols();
@@ -72,8 +75,8 @@ inline bool compute_singular_values(ColumnMatrix a, double* s) {
   return true;
 }
 
-// Products with this vector are checked in place of products of matrices (Freivalds): a fault
-// cancels in none of them but by chance. Elements are from 1 to 2.
+// Factors are checked by products with this vector, not by products of matrices (Freivalds). Errors
+// cancel only by chance. Elements are from 1 to 2.
 inline Eigen::VectorXd make_check_vector(Eigen::Index n) {
   constexpr double kGoldenRatio = 1.6180339887498949;
   Eigen::VectorXd x(n);
@@ -84,7 +87,7 @@ inline Eigen::VectorXd make_check_vector(Eigen::Index n) {
   return x;
 }
 
-// Whether a vector is 0 up to the rounding of products of length n. false for NaN.
+// Whether x is 0 up to the rounding errors of sums of n terms of size `scale`.
 inline bool is_rounding(const Eigen::VectorXd& x, Eigen::Index n, double scale) {
   constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
   return x.cwiseAbs().maxCoeff() <= 8 * static_cast<double>(n) * kEpsilon * scale;
@@ -95,7 +98,8 @@ inline bool has_orthonormal_columns(const ColumnMatrix& q) {
   return is_rounding(q.transpose() * qx - x, q.rows(), 1);
 }
 
-// Divide and conquer gives wrong vectors for some matrices of low rank.
+// Whether f has orthonormal vectors and, up to rounding, the product a. Divide and conquer gives
+// wrong vectors for some matrices of low rank.
 inline bool is_accurate(const Eigen::BDCSVD<ColumnMatrix>& f, const ColumnMatrix& a) {
   const auto& s = f.singularValues();
   if (f.info() != Eigen::Success || !s.allFinite()) return false;
@@ -107,7 +111,8 @@ inline bool is_accurate(const Eigen::BDCSVD<ColumnMatrix>& f, const ColumnMatrix
   return is_rounding(usvx - ax, std::max(a.rows(), a.cols()), s[0]);
 }
 
-// Calls take(solver) with the factors of a finite matrix, and returns true; or returns false.
+// Decomposes a finite matrix and calls take(solver). Returns false, without the call, if no method
+// succeeds.
 bool with_factors(const ColumnMatrix& a, unsigned options, const auto& take) {
   constexpr Eigen::Index kJacobi = 16;
   if (std::min(a.rows(), a.cols()) >= kJacobi) {
