@@ -4,13 +4,12 @@
 //   const Tensor x = solve(a, b);                 // a x = b
 //   const auto [p, l, u] = lu(a);                 // a = p l u
 //
-// The last two axes are matrices, and the other axes a batch. f32 and f64 are computed in their
-// dtype, also in an amp::Scope, and integers and bool in f64. Two operands are promoted to one
-// dtype. f16 and bf16 are a DTypeError.
-// Gradients exist to any order; the exceptions are in Details.
+// The last two axes are matrices, and the other axes a batch. f32 operands give f32 results, also
+// in an amp::Scope. f64, integers and bool give f64. Two operands are promoted to one dtype. f16
+// and bf16 are a DTypeError. Gradients exist to any order; the exceptions are in Details.
 //
-// A matrix without a result, such as a singular matrix, is a ValueError, unless its check is off.
-// NaN in an entry of the batch gives NaN or the error for this entry alone.
+// If a matrix has no result, e.g. because it is singular, the function throws a ValueError, unless
+// its check is off. NaN in one matrix of a batch does not change the results of the others.
 #pragma once
 
 #include <optional>
@@ -26,7 +25,7 @@ namespace locus {
 
 // `check`, an option of many functions:
 //   true   The host waits. If a matrix has no result, a ValueError names its entry of the batch.
-//   false  No check waits. The result of such an entry is NaN.
+//   false  Results are not checked. The result of an entry that failed is NaN.
 
 struct CholeskyOptions {
   bool upper = false;  // read the upper triangle, and return l'
@@ -42,17 +41,17 @@ struct TriangularOptions {
   bool check = true;
 };
 
-// The lower triangular l with a positive diagonal and l l' = a. Only a's lower triangle is read.
-// The gradient counts a as symmetric, and is a symmetric matrix.
+// The lower triangular l with a positive diagonal and l l' = a. Only one triangle of a is read, the
+// lower one by default. The gradient treats a as symmetric, and is symmetric.
 Tensor cholesky(const Tensor& a, const CholeskyOptions& = {}, Caller = Caller::here());
 
-// x with a x = b. A b of one axis is a vector. Otherwise the columns of b are right sides, and
-// those of x their solutions. Batches broadcast. A matrix is singular if its u in lu() has 0 on the
-// diagonal. Rounding may leave a tiny number there instead: x is then very large and meaningless.
-// cond(a) tells how many digits of x are lost.
+// x with a x = b. If b has one axis, b and x are vectors. Otherwise the columns of b are right
+// sides, and the columns of x are their solutions. Batches broadcast. A matrix is singular if its u
+// in lu() has 0 on the diagonal. Rounding may leave a tiny number there instead: x is then very
+// large and meaningless. cond(a) tells how many digits of x are lost.
 Tensor solve(const Tensor& a, const Tensor& b, const CheckOptions& = {}, Caller = Caller::here());
-// The same for a triangular a. The other triangle is not read. A matrix is singular if it has 0 on
-// the diagonal. With unit_diagonal there is nothing to check.
+// The same for a triangular a. The other triangle of a is not read. A matrix is singular if it has
+// 0 on the diagonal. With unit_diagonal there is nothing to check.
 Tensor solve_triangular(const Tensor& a, const Tensor& b, const TriangularOptions& = {},
                         Caller = Caller::here());
 // The inverse: a inv(a) is the identity matrix.
@@ -76,11 +75,12 @@ struct Qr {
 };
 Qr qr(const Tensor& a, QrMode mode = QrMode::reduced, Caller = Caller::here());
 
-// The determinant. A singular matrix has 0, and the gradient NaN. The product of some pivots may
-// overflow where the determinant does not; slogdet() does not overflow.
+// The determinant. For a singular matrix it is 0, and the gradient is NaN. If the product of some
+// pivots overflows, the result is infinite or NaN, although the determinant may be finite.
+// slogdet() does not overflow.
 Tensor det(const Tensor& a, Caller = Caller::here());
-// The sign of the determinant, -1, 0 or 1, and the logarithm of its absolute value. A singular
-// matrix has 0 and -inf, and the gradient NaN.
+// The sign of the determinant, -1, 0 or 1, and the logarithm of its absolute value. For a singular
+// matrix they are 0 and -inf, and the gradient is NaN.
 struct Slogdet {
   Tensor sign, logabsdet;
 };
@@ -88,8 +88,8 @@ Slogdet slogdet(const Tensor& a, Caller = Caller::here());
 
 // The exponential of a square matrix, 1 + a + a a / 2 + a a a / 6 and so on, by scaling, a rational
 // approximant and repeated squaring. The host waits for the norms of a. NaN or infinity gives NaN
-// in the whole matrix. For the gradient, every power that is squared is kept. Squaring loses digits
-// if the norm of a is far larger than its eigenvalues, e.g. for {{1, 1e10}, {0, -1}}.
+// in the whole matrix. Autograd keeps every matrix that is squared. Squaring loses digits if the
+// norm of a is far larger than its eigenvalues, e.g. for {{1, 1e10}, {0, -1}}.
 Tensor expm(const Tensor& a, Caller = Caller::here());
 
 // --- Eigenvalues and singular values ---
@@ -101,8 +101,9 @@ Tensor expm(const Tensor& a, Caller = Caller::here());
 // converge.
 //
 // Eigenvectors and columns of u have fixed signs. Of the components whose absolute value is at
-// least 255/256 of the largest, the first is positive. Rows of vh that belong to no column of u
-// have positive first components of this kind, too. Vectors of equal values are not unique.
+// least 255/256 of the largest, the first is positive. This also holds for rows of vh that belong
+// to no column of u; the other rows have the signs that u requires. If eigenvalues or singular
+// values are equal, their vectors are not unique.
 
 struct EighOptions {
   bool upper = false;  // read the upper triangle, else the lower
@@ -126,7 +127,7 @@ struct Svd {
   Tensor u, s, vh;
 };
 Svd svd(const Tensor& a, const SvdOptions& = {}, Caller = Caller::here());
-// svd's s alone.
+// The singular values, which are s of svd().
 Tensor svdvals(const Tensor& a, const CheckOptions& = {}, Caller = Caller::here());
 
 // Singular values up to rcond times the largest count as 0. The default is max(m, n) epsilon;
@@ -138,8 +139,8 @@ struct RcondOptions {
 // The Moore-Penrose inverse.
 Tensor pinv(const Tensor& a, const RcondOptions& = {}, Caller = Caller::here());
 
-// x minimises the norm |a x - b|. If several x do, it is the one of the smallest norm. a has the
-// shape (..., m, n). b and the batches are as in solve().
+// x minimises the norm |a x - b|. If several x do, x is the solution of the smallest norm. a has
+// the shape (..., m, n). b and the batches are as in solve().
 //   residuals  |a x - b|^2 for each column of b; shape (0) if m <= n or any rank is below n
 //   rank       the number (i64) of singular values that do not count as 0
 //   s          the singular values of a, descending
@@ -182,52 +183,61 @@ struct MatrixNormOptions {
   MatrixOrd ord = "fro";
   bool keepdims = false;
 };
-// The norms of the matrices in the last two axes. Vectors: norm() in ops/reduce.h. No check waits.
-// An entry with NaN has the norm NaN, and with infinity NaN for 2, -2 and "nuc". Numbers as orders
-// need matrices with elements.
+// The norms of the matrices in the last two axes. norm() in ops/reduce.h has norms of vectors.
+// Results are not checked: NaN in a matrix gives the norm NaN, and infinity gives NaN for 2, -2 and
+// "nuc". If ord is a number, matrices without elements are a ShapeError.
 Tensor matrix_norm(const Tensor& x, const MatrixNormOptions& = {}, Caller = Caller::here());
-// The condition number matrix_norm(a) matrix_norm(inv(a)). It is inf if inv(a) has no result or
-// overflows. No check waits.
+// The condition number: the norm of a times the norm of inv(a), of order p. It is inf if inv(a) has
+// no result or overflows. Results are not checked.
 //
-// Orders 2 and -2 take rectangular matrices, and divide the largest by the smallest singular value,
-// or the other way round. Division by 0 gives inf. A singular matrix may have a very large number
-// instead, because its smallest singular value is rarely exactly 0.
+// For p = 2, rectangular matrices have a number, too: the largest singular value divided by the
+// smallest. For p = -2 it is the smallest divided by the largest. Division by 0 gives inf. A
+// singular matrix may have a very large number instead, because rounding rarely leaves exactly 0.
 //
-// Where the number is inf, the gradient is 0 for p = 2, and NaN for 1, -1, inf, -inf and text.
+// For p = 2 and -2, the gradient is 0 if the divisor is 0. For other p, the gradient is NaN if
+// inv(a) has no result.
 Tensor cond(const Tensor& a, const MatrixOrd& p = 2, Caller = Caller::here());
 
 // --- Details ---
 //
 // - |x| is the square root of the sum of squares.
-// - Where a has to be square, other shapes are a ShapeError.
-// - Contexts agree up to rounding. On each context the bits are the same in every run.
-// - eigh and svd compute f32 in f64, except several matrices of at most 32 x 32 on a GPU.
-// - svd of f64 on a GPU takes larger matrices one by one, and the host waits for each.
-// - {.check = false}: matrix_rank of an entry without a result is 0. residuals have elements if m >
-//   n, and are NaN where the rank is below n.
+// - Functions of square matrices throw ShapeError for other shapes.
+// - Results of two contexts agree up to rounding. On one context, every run gives the same bits.
+// - On a GPU, the matmuls of f32 in expm, pinv, lstsq and in gradients have the precision of
+//   set_matmul_precision() (ops/matmul.h).
+// - Eigenvalues, singular values and their vectors of f32 are computed in f64, except for a batch
+//   of several matrices of at most 32 x 32 on a GPU.
+// - On a GPU, svd of f64 takes all other matrices one by one, and the host waits for each.
+// - With {.check = false}, matrix_rank of an entry that failed is 0. residuals of lstsq have
+//   elements if m > n, and are NaN for entries whose rank is below n.
 
 // Captures:
-// - A capture takes functions that check their results with {.check = false} only.
-// - A capture refuses expm, and functions that compute eigenvalues or singular values. On a GPU,
-//   cuSOLVER waits on the host while it iterates for one matrix.
+// - In a capture, functions with the option `check` need {.check = false}, else CaptureError.
+// - expm throws CaptureError, because the host reads norms.
+// - Functions that compute eigenvalues or singular values throw CaptureError, because cuSOLVER
+// makes
+//   the host wait while it iterates for one matrix.
 
 // qr:
 // - A reduced result is unique if the first k columns of a are independent. The last m - n columns
 //   of a complete q are never unique.
-// - A matrix with NaN or infinity has NaN in q, and in r on and above its diagonal.
+// - If a matrix has NaN or infinity, all of q is NaN, and r is NaN on and above its diagonal.
 // - The gradient has no meaning if the first k columns are dependent. The gradient of a complete q
 //   with m > n is a ValueError.
 
 // Gradients of eigenvalues and singular values:
 // - Gradients of eigh and eigvalsh are symmetric.
 // - Gradients of pinv and lstsq are right if the singular values that count as 0 are exactly 0.
-// - u and vh have gradients if they are reduced or a is square, else a ValueError.
+// - u and vh have gradients if they are reduced or a is square. Otherwise backward() throws
+//   ValueError.
 
 // Gradients at equal values:
-// - Values count as equal if they differ by at most 8 max(m, n) epsilon times the largest. Singular
-//   values up to this limit are not divided by.
-// - A rotation of vectors of equal values into each other counts as 0, so no gradient is infinite.
-// - First gradients are right for functions of the values, and of the projector on all vectors of a
-//   value. Gradients of v diag(w) v', and second gradients, lack the part between these vectors.
+// - Values count as equal if they differ by at most 8 max(m, n) epsilon times the largest. Terms
+//   that divide by a singular value up to this limit are left out.
+// - Terms that divide by the difference of equal values are left out, too. So no gradient is
+//   infinite.
+// - Without these terms, first gradients are right for functions of the values, and for functions
+//   of the projector onto all vectors of one value. Gradients of v diag(w) v', and second
+//   gradients, lack the part between vectors of equal values.
 
 }  // namespace locus
