@@ -69,7 +69,7 @@ Tensor multiply_matrices(const Tensor& a, const Tensor& b) {
     return multiply_matrices(amp::narrow(a), amp::narrow(b));
   const DType d = promote(a.dtype(), b.dtype());
   if (d != bool_) return matmul(as(a, d), as(b, d), MatmulAttrs{});
-  // A count of true pairs is 0 only if there are none, however f32 rounds the count.
+  // `or` of the pairs is whether their count is not 0. f32 rounds no other count to 0.
   return matmul(a.astype(f32), b.astype(f32), MatmulAttrs{}) != 0;
 }
 

@@ -64,7 +64,8 @@ namespace {
 
 // A GPU copies this many bytes in about the time of a launch.
 constexpr double kLaunchBytes = 6e6;
-// A matrix of a batch has at least this many results, so that its product is worth a call of gemm.
+// Labels move to the batch only if each matrix of the batch keeps at least this many results.
+// Smaller products are not worth a call of gemm.
 constexpr int64_t kMinResults = 1024;
 
 // The launches of a batched product on a GPU. One launch takes the innermost batch labels that are
@@ -105,9 +106,10 @@ Labels choose_order(std::initializer_list<Labels> orders,
   return *orders.begin();
 }
 
-// If the rows or columns `joined` of x are no single axis, but all except the outermost are, moves
-// the outermost to the batch, along which the other operand repeats. `others`: the length of the
-// results' other axis.
+// Moves the outermost of the labels `joined` to the batch if only this label keeps them from being
+// one axis of x, and if the products stay large enough. Returns whether it did. The other operand
+// repeats along the new batch axis. `joined` are the rows or the columns of the results, and
+// `others` is the length of the results' other axis.
 bool move_outer_to_batch(const AxisLayout& x, Labels& joined, int64_t others,
                          ContractionPlan& plan) {
   if (joined.size() < 2 || x.is_one_axis(joined)) return false;
@@ -118,8 +120,8 @@ bool move_outer_to_batch(const AxisLayout& x, Labels& joined, int64_t others,
   return true;
 }
 
-// Whether the operand is copied and its innermost axis in memory belongs to the rows. A copy reads
-// contiguous memory if the innermost axis stays the last.
+// Whether matmul's operand is a copy of x, and x's innermost axis in memory belongs to the rows.
+// The copy then has the rows last, so that it reads contiguous memory.
 bool copies_transposed(const AxisLayout& x, const std::vector<Labels>& batch, const Labels& rows,
                        const Labels& columns) {
   const auto is_one_axis = [&](const Labels& labels) { return x.is_one_axis(labels); };
@@ -149,7 +151,7 @@ ContractionPlan plan_contraction(AxisLayout a, AxisLayout b, const Labels& kept,
   if (summed.empty()) return plan;
   plan.kernel = ProductKernel::matmul;
 
-  // The last axis of the result runs along the columns.
+  // matmul's last axis runs along the columns: the last axis of the result becomes one of them.
   plan.swapped = !columns.empty() && contains(rows, plan.result.back());
   if (plan.swapped) {
     std::swap(a, b);
@@ -168,7 +170,7 @@ ContractionPlan plan_contraction(AxisLayout a, AxisLayout b, const Labels& kept,
   else
     for (int label : batch) plan.batch.push_back({label});
   if (batch.size() <= kMaxRank - 4 && (host || batch.empty())) {
-    // A GPU launches once for each entry of a second batch axis.
+    // A GPU launches once for each entry of a second batch axis, so only one label moves there.
     const bool moved = move_outer_to_batch(a, rows, b.size(columns), plan);
     if (host || !moved) move_outer_to_batch(b, columns, a.size(rows), plan);
   }

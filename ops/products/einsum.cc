@@ -18,8 +18,8 @@ namespace {
 
 using detail::Labels, detail::Subscripts, detail::Term, detail::contains;
 
-// Replaces two axes of one label by their diagonal, which becomes the last axis. False if the
-// labels are distinct.
+// Replaces two axes of one label by their diagonal, which becomes the last axis. Returns false if
+// the labels are distinct.
 bool take_diagonal(Term& t) {
   for (int j = 1; j < t.x.ndim(); ++j)
     for (int i = 0; i < j; ++i) {
@@ -55,7 +55,7 @@ Term make_term(Tensor x, const Labels& labels, const Subscripts& subscripts) {
   return {detail::reshape_exact(t.x, Shape(lengths)), rest};
 }
 
-// The terms of a call, of which pairs are replaced by their products.
+// The terms of a call. Pairs are replaced by their products until one term is left.
 class Contraction {
  public:
   Contraction(std::vector<Term> terms, const Subscripts& subscripts)
@@ -68,8 +68,8 @@ class Contraction {
     for (size_t i = 0; i < terms_.size(); ++i)
       terms_[i] = detail::sum_except(terms_[i], kept_labels(i, i));
   }
-  // Multiplies the best pair of terms that share a label, or else of any terms. False if each
-  // product has too many axes.
+  // Multiplies the best pair of terms that share a label, or else of any terms. Returns false if
+  // each product would have too many axes.
   bool multiply_pair() {
     std::optional<Pair> best = best_pair(true);
     if (!best) best = best_pair(false);
@@ -107,7 +107,7 @@ class Contraction {
     for (int label : labels) size *= static_cast<double>(subscripts_.length(label));
     return size;
   }
-  // As NumPy's greedy order: the pair that removes most elements, then the pair of least cost.
+  // NumPy's greedy order: the pair that removes most elements. Of equal pairs, the cheapest.
   std::optional<Pair> best_pair(bool sharing) const {
     std::optional<Pair> best;
     for (size_t i = 0; i < terms_.size(); ++i)

@@ -55,7 +55,7 @@ Tensor contract_axes(const char* op, const Tensor& a, const Tensor& b,
   return detail::contract({operands[0], labels_a}, {operands[1], labels_b}, kept).x;
 }
 
-// The axes counted from 0. They are in bounds and differ.
+// The axes, counted from 0. Throws ShapeError if an axis is out of bounds or occurs twice.
 std::vector<int> normalize_axes(const char* op, const Tensor& x, std::span<const int> axes,
                                 const char* name) {
   std::vector<int> normalized;
@@ -107,8 +107,8 @@ void expect_square(const Tensor& x) {
                      ": expected square matrices in the last two axes");
 }
 
-// The inverses, for x to the power -n. The check has no option of matrix_power(), so the advice
-// names both calls.
+// The inverses, whose power n is x to the power -n. matrix_power() has no option that turns the
+// check off, so the error names two calls that do.
 Tensor invert(const Tensor& x, uint64_t n, Caller from) {
   const Tensors inverse =
       linalg::invert_op(linalg::prepare_square_matrices("inv", x, "; pinv() takes other shapes"));
@@ -187,7 +187,7 @@ Tensor kron(const Tensor& a, const Tensor& b, Caller from) try {
   const Tensors operands = detail::promote_all({a, b});
   const int rank = std::max(a.ndim(), b.ndim());
   Tensor x = add_leading_axes(operands[0], rank), y = add_leading_axes(operands[1], rank);
-  int axes = 0;  // of the broadcast product: those of x and of y that are not of length 1
+  int axes = 0;  // of the broadcast product: two for a pair of lengths other than 1, else one
   for (int i = 0; i < rank; ++i) axes += x.shape()[i] != 1 && y.shape()[i] != 1 ? 2 : 1;
   std::vector<int64_t> lengths_x, lengths_y, result;
   for (int i = 0; i < rank; ++i) {

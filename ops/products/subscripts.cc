@@ -9,7 +9,8 @@ namespace {
 
 bool is_letter(int c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-// Bytes other than printable ASCII characters become \x and two digits: 0 ends a message early.
+// Bytes other than printable ASCII characters become \x and two digits. A byte 0 would end the
+// error text early.
 std::string escape(std::string_view text) {
   constexpr char kDigits[] = "0123456789abcdef";
   std::string escaped;
@@ -44,7 +45,8 @@ Subscripts::Subscripts(std::string_view text, const Tensors& operands)
   label_result();
 }
 
-// The letter or ellipsis at i, which moves to its last character.
+// Parses the letter or ellipsis at i, and moves i to its last character. `term` has the symbols
+// before i.
 Subscripts::Symbol Subscripts::parse_symbol(size_t& i, const ParsedTerm& term) const {
   const char c = text_[i];
   if (is_letter(c)) return {c, i};
@@ -105,7 +107,8 @@ void Subscripts::check_count() const {
                      terms == 1 ? " term" : " terms", "; add a term behind ','");
 }
 
-// Records the length of the next axis of the last operand. Throws if it differs from others.
+// Records the length of the next axis of `operand`. Throws ShapeError if another axis of the label
+// has another length. Length 1 fits any length, except in a diagonal.
 void Subscripts::record_length(int label, size_t operand, size_t position, int64_t length) {
   const Labels& before = operands_.back();
   for (size_t i = 0; i < before.size(); ++i) {

@@ -16,7 +16,7 @@ class Subscripts {
   // Throws ValueError or ShapeError, as ops/einsum.h says.
   Subscripts(std::string_view text, const Tensors& operands);
 
-  // A letter's label is its code. Labels from kEllipsis on are the axes of ellipses, from the
+  // A letter's label is its code. Label kEllipsis + i is axis i of the ellipses, counted from the
   // right.
   static constexpr int kEllipsis = 128;
 
@@ -29,7 +29,7 @@ class Subscripts {
     int label;  // a letter, or kEllipsis for an ellipsis
     size_t position;
   };
-  // The letters of one operand or of the result.
+  // The letters and the ellipsis of one operand or of the result.
   struct ParsedTerm {
     size_t position;
     std::vector<Symbol> symbols;
