@@ -214,9 +214,8 @@ Tensor cond(const Tensor& a, const MatrixOrd& p = 2, Caller = Caller::here());
 // Captures:
 // - In a capture, functions with the option `check` need {.check = false}, else CaptureError.
 // - expm throws CaptureError, because the host reads norms.
-// - Functions that compute eigenvalues or singular values throw CaptureError, because cuSOLVER
-// makes
-//   the host wait while it iterates for one matrix.
+// - Functions of eigenvalues or singular values throw CaptureError, because cuSOLVER makes the host
+//   wait while it iterates for one matrix.
 
 // qr:
 // - A reduced result is unique if the first k columns of a are independent. The last m - n columns
