@@ -2,7 +2,8 @@
 // equations, and by gradient descent.
 //   least_squares --degree 5 --context "gpu(0)" --out out
 // Each way minimises |a w - y|. The solution fulfils the normal equations a' a w = a' y. The table
-// shows how far each way comes. The picture shows the curves and the steps of gradient descent.
+// compares residuals and coefficients. The picture shows the curves, and the error before each step
+// of gradient descent.
 #include <string>
 #include <vector>
 
@@ -56,7 +57,7 @@ Tensor fit_by_descent(const Tensor& a, const Tensor& y, double rate, const Tenso
 struct Fit {
   std::string name;
   svg::Plot::CurveStyle style;
-  double condition;       // of the matrix that this way works with
+  double condition;       // of a for lstsq, of a' a for the other ways
   Tensor w;               // undefined: no result
   double difference = 0;  // |w - w of lstsq| / |w of lstsq|
 };

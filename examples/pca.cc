@@ -25,7 +25,7 @@ constexpr int kSide = 28, kPixels = kSide * kSide;
 
 struct Pca {
   Tensor mean;        // (784,)
-  Tensor components;  // (784, 784): a component a row, by falling variance
+  Tensor components;  // (784, 784): a component in each row, largest variance first
   Tensor variances;   // (784,)
 };
 
@@ -103,7 +103,7 @@ class Picture {
   double top_ = kTop;
 };
 
-// The first image of each class.
+// The first image of each digit that occurs.
 Tensor find_one_of_each(const Tensor& images, const std::vector<int>& labels) {
   std::vector<int64_t> found;
   for (int digit = 0; digit < 10; ++digit)

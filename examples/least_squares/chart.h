@@ -14,9 +14,9 @@ struct Curve {
   examples::svg::Plot::CurveStyle style;
 };
 
-// SVG elements of a page 960 wide, in kHeight below kTop. Curves end where they leave the box,
-// which the points and the first curve determine. `errors` are of the steps from 1 on, on
-// logarithmic axes.
+// SVG elements for a page of width 960. They begin at kTop and have the height kHeight. The points
+// and the first curve determine the box of the curves. Other curves end where they leave the box.
+// errors[i] is drawn at step i + 1, on logarithmic axes.
 std::string draw_chart(const examples::svg::Points& points, const std::vector<Curve>& curves,
                        const std::vector<double>& errors);
 inline constexpr double kTop = 84, kHeight = 446;
