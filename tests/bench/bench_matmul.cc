@@ -1,8 +1,8 @@
-// Products of the MLP 784-256-128-10 at several batch sizes, by dot() and dense(), and one large
-// product. Time per product in sequence; GFLOP/s counts 2*m*n*k. kOwnLimit in
-// ops/matmul/matmul_tiling.h is the size from which a GPU uses cuBLAS. Ten contractions by einsum,
-// beside torch_einsum of peers.py; linear algebra, beside its torch_linalg, cupy_linalg,
-// numpy_linalg and scipy_linalg.
+// Products of the MLP 784-256-128-10 at several batch sizes, by dot() and dense(), and of square
+// matrices. Each time is of one product in a sequence; GFLOP/s counts 2*m*n*k. kOwnLimit in
+// ops/matmul/matmul_tiling.h is the number of multiply-adds from which a GPU uses cuBLAS. Ten
+// einsums: torch_einsum of peers.py has the same. Linear algebra: torch_linalg, cupy_linalg,
+// numpy_linalg and scipy_linalg of peers.py have the same.
 #include <locus/core/op.h>
 #include <locus/ops/create.h>
 #include <locus/ops/dense.h>
@@ -88,7 +88,7 @@ void add_einsum(Context c, int64_t n) {
   add("ii", {{8 * n, 8 * n}});
 }
 
-// One large matrix, or many small ones. Checks wait, as the peers' do.
+// One large matrix, or many small ones. Checks wait, as the checks of PyTorch, NumPy and SciPy do.
 void add_linalg(Context c, const Shape& shape, const std::string& size) {
   const auto add = [&](const std::string& name, const auto& call) {
     add_timed("linalg/" + to_string(c) + "/" + name + " " + size, [=](benchmark::State& s) {
