@@ -68,7 +68,7 @@ Lu lu(const Tensor& a, Caller = Caller::here());
 // triangular, and its diagonal is not negative; NumPy does not fix signs.
 //   reduced   q (m, k), r (k, n)
 //   complete  q (m, m), r (m, n); the last m - n columns of q complete a basis
-//   r         r (k, n); q is undefined
+//   r         r (k, n); q is an empty Tensor
 enum class QrMode : uint8_t { reduced, complete, r };
 struct Qr {
   Tensor q, r;
@@ -76,7 +76,7 @@ struct Qr {
 Qr qr(const Tensor& a, QrMode mode = QrMode::reduced, Caller = Caller::here());
 
 // The determinant. For a singular matrix it is 0, and the gradient is NaN. If the product of some
-// pivots overflows, the result is infinite or NaN, although the determinant may be finite.
+// pivots overflows, the result may be infinite or NaN, although the determinant is finite.
 // slogdet() does not overflow.
 Tensor det(const Tensor& a, Caller = Caller::here());
 // The sign of the determinant, -1, 0 or 1, and the logarithm of its absolute value. For a singular
