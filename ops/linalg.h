@@ -46,9 +46,10 @@ struct TriangularOptions {
 Tensor cholesky(const Tensor& a, const CholeskyOptions& = {}, Caller = Caller::here());
 
 // x with a x = b. If b has one axis, b and x are vectors. Otherwise the columns of b are right
-// sides, and the columns of x are their solutions. Batches broadcast. A matrix is singular if its u
-// in lu() has 0 on the diagonal. Rounding may leave a tiny number there instead: x is then very
-// large and meaningless. cond(a) tells how many digits of x are lost.
+// sides, and the columns of x are their solutions. Batches broadcast; one a for a batch of b is
+// factored once. A matrix is singular if its u in lu() has 0 on the diagonal. Rounding may leave a
+// tiny number there instead: x is then very large and meaningless. cond(a) tells how many digits of
+// x are lost.
 Tensor solve(const Tensor& a, const Tensor& b, const CheckOptions& = {}, Caller = Caller::here());
 // The same for a triangular a. The other triangle of a is not read. A matrix is singular if it has
 // 0 on the diagonal. With unit_diagonal there is nothing to check.
