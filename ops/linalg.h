@@ -203,6 +203,8 @@ Tensor cond(const Tensor& a, const MatrixOrd& p = 2, Caller = Caller::here());
 //
 // - |x| is the square root of the sum of squares.
 // - Functions of square matrices throw ShapeError for other shapes.
+// - A matrix with NaN or infinity has NaN as its determinant, in l and u, in its inverse and in
+//   solutions. This is not an error.
 // - Results of two contexts agree up to rounding. On one context, every run gives the same bits.
 // - On a GPU, the matmuls of f32 in expm, pinv, lstsq and in gradients have the precision of
 //   set_matmul_precision() (ops/matmul.h).

@@ -91,20 +91,99 @@ __global__ void order_rows(const P* pivots, int64_t m, int64_t pivot_count, int6
   }
 }
 
-// Factors column-major matrices a in place. Returns whether pivots are int, as cuBLAS's are for a
-// batch, else int64_t.
+// Sets flags[k] if an element of matrix k is not finite.
+template <class T>
+__global__ void find_not_finite(const T* a, int64_t size, int64_t count, bool* flags) {
+  for (int64_t at = first_thread(); at < count * size; at += all_threads())
+    if (!isfinite(a[at])) flags[at / size] = true;
+}
+
+// Mends the factors of cuBLAS, one block per matrix. A matrix that is not finite gets NaN. A matrix
+// whose info is not 0 is factored again, because cuBLAS does not eliminate behind a pivot of 0.
+// Originals are row-major, factors column-major.
+template <class T>
+__global__ void mend_factors(const T* originals, int n, const int* info, T* factors, int* pivots) {
+  constexpr unsigned kAllLanes = ~0u;
+  constexpr int kWarp = 32;
+  __shared__ int pivot_row;
+  const int64_t matrix = blockIdx.x;
+  const T* const original = originals + matrix * n * n;
+  T* const a = factors + matrix * n * n;
+  const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
+  bool finite = true;
+  for (int at = thread; at < n * n; at += threads) finite = finite && isfinite(original[at]);
+  if (!__syncthreads_and(finite)) {
+    for (int at = thread; at < n * n; at += threads) a[at] = std::numeric_limits<T>::quiet_NaN();
+    return;
+  }
+  if (info[matrix] == 0) return;
+  for (int at = thread; at < n * n; at += threads) a[at % n * n + at / n] = original[at];
+  for (int j = 0; j < n; ++j) {
+    T* const column = a + j * n;
+    __syncthreads();
+    if (thread < kWarp) {
+      T largest = -1;
+      int row = j;
+      for (int i = j + thread; i < n; i += kWarp)
+        if (fabs(column[i]) > largest) {
+          largest = fabs(column[i]);
+          row = i;
+        }
+      for (int step = kWarp / 2; step > 0; step /= 2) {
+        const T other = __shfl_xor_sync(kAllLanes, largest, step);
+        const int other_row = __shfl_xor_sync(kAllLanes, row, step);
+        if (other > largest || (other == largest && other_row < row)) {
+          largest = other;
+          row = other_row;
+        }
+      }
+      if (thread == 0) {
+        pivot_row = row;
+        pivots[matrix * n + j] = row + 1;
+      }
+    }
+    __syncthreads();
+    for (int c = thread; c < n; c += threads) {
+      const T x = a[c * n + j];
+      a[c * n + j] = a[c * n + pivot_row];
+      a[c * n + pivot_row] = x;
+    }
+    __syncthreads();
+    const T pivot = column[j];
+    if (pivot == 0) continue;
+    for (int i = j + 1 + thread; i < n; i += threads) column[i] /= pivot;
+    __syncthreads();
+    const int rest = n - j - 1;
+    for (int at = thread; at < rest * rest; at += threads) {
+      const int i = j + 1 + at % rest, c = j + 1 + at / rest;
+      a[c * n + i] -= column[i] * a[c * n + j];
+    }
+  }
+}
+
+// Factors column-major copies a of the call's matrices in place; NaN where a matrix is not finite.
+// Returns whether pivots are int, as cuBLAS's are for a batch, else int64_t.
 template <DType D, class T>
 bool factor_lu(const Call& call, const MatrixBatch& s, T* a, const Scratch& pivots) {
   const Scratch info(call, static_cast<size_t>(s.count) * sizeof(int));
+  const T* const originals = call.in[0].as<const T>();
   if (s.m == s.n && is_batched(s.count, s.n)) {
     const MatrixPointers pointers(call, a, s.size() * sizeof(T), s.count);
     blas_lu_each(call, D, s.n, pointers.data(), s.count, pivots.as<int>(), info.as<int>());
+    mend_factors<<<static_cast<unsigned>(s.count), kBlock, 0, native(call.stream)>>>(
+        originals, static_cast<int>(s.n), info.as<const int>(), a, pivots.as<int>());
     return true;
   }
   const int64_t pivot_count = s.m < s.n ? s.m : s.n;
   for (int64_t k = 0; k < s.count; ++k)
     solver_lu(call, D, s.m, s.n, a + k * s.size(), pivots.as<int64_t>() + k * pivot_count,
               info.as<int>() + k);
+  // cuSOLVER reads NaN as 0.
+  const Scratch flags(call, static_cast<size_t>(s.count));
+  LOCUS_CUDA(cudaMemsetAsync(flags.data(), 0, static_cast<size_t>(s.count), native(call.stream)));
+  const int64_t all = s.count * s.size();
+  launch(call.stream, all, find_not_finite<T>, originals, s.size(), s.count, flags.as<bool>());
+  launch(call.stream, all, fill_nan<T>, a, s.size(), s.count, flags.as<const bool>());
   return false;
 }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include <Eigen/Cholesky>
 #include <Eigen/LU>
@@ -61,14 +62,17 @@ struct Backend {
     const Scratch memory(call, static_cast<size_t>(a.count * a.size()) * sizeof(T));
     for_each_matrix(a.count, n, n, n + b.n, [&](int64_t k) {
       bool failed = false;
-      if (n > 0) {
+      const T* const from = call.in[0].as<const T>() + k * a.size();
+      T* const to = call.out[0].as<T>() + k * b.size();
+      if (!are_finite(from, a.size())) {
+        std::fill_n(to, b.size(), std::numeric_limits<T>::quiet_NaN());
+      } else if (n > 0) {
         T* const factor = memory.as<T>() + k * a.size();
-        std::copy_n(call.in[0].as<const T>() + k * a.size(), a.size(), factor);
+        std::copy_n(from, a.size(), factor);
         MatrixMap<T> in_place(factor, n, n);
         Eigen::Ref<Matrix<T>> packed(in_place);
         const Eigen::PartialPivLU<Eigen::Ref<Matrix<T>>> lu(packed);
         failed = has_zero_on_diagonal(factor, n);
-        T* const to = call.out[0].as<T>() + k * b.size();
         const ConstMap<T> right(call.in[1].as<const T>() + k * b.size(), n, b.n);
         MatrixMap<T> x(to, n, b.n);
         if (failed)
@@ -118,11 +122,18 @@ struct Backend {
     const int64_t pivot_count = std::min(s.m, s.n);
     const Scratch swaps(call, static_cast<size_t>(s.count * pivot_count) * sizeof(int64_t));
     for_each_matrix(s.count, s.m, s.n, pivot_count, [&](int64_t k) {
+      const T* const from = call.in[0].as<const T>() + k * s.size();
       T* const to = call.out[0].as<T>() + k * s.size();
-      std::copy_n(call.in[0].as<const T>() + k * s.size(), s.size(), to);
       int64_t* const exchanged_rows = swaps.as<int64_t>() + k * pivot_count;
       int64_t* const rows = call.out[1].as<int64_t>() + k * s.m;
       int64_t exchanges = 0;
+      std::iota(rows, rows + s.m, int64_t{0});
+      if (!are_finite(from, s.size())) {
+        std::fill_n(to, s.size(), std::numeric_limits<T>::quiet_NaN());
+        call.out[2].as<T>()[k] = 1;
+        return;
+      }
+      std::copy_n(from, s.size(), to);
       if (pivot_count > 0)
         Eigen::internal::partial_lu_impl<T, Eigen::RowMajor, int64_t>::blocked_lu(
             s.m, pivot_count, to, s.n, exchanged_rows, exchanges);
@@ -134,7 +145,6 @@ struct Backend {
             to, pivot_count, pivot_count, Eigen::OuterStride<>(s.n));
         square.template triangularView<Eigen::UnitLower>().solveInPlace(right);
       }
-      for (int64_t i = 0; i < s.m; ++i) rows[i] = i;
       for (int64_t i = 0; i < pivot_count; ++i) std::swap(rows[i], rows[exchanged_rows[i]]);
       call.out[2].as<T>()[k] = exchanges % 2 == 0 ? T{1} : T{-1};
     });

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include <Eigen/Core>
@@ -18,6 +19,11 @@ template <class T>
 using ConstMap = Eigen::Map<const Matrix<T>>;
 template <class T>
 using VectorMap = Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, 1>>;
+
+template <class T>
+bool are_finite(const T* x, int64_t n) {
+  return std::all_of(x, x + n, [](T v) { return std::isfinite(v); });
+}
 
 // Calls f(i) for each of `count` matrices; several threads share them. The time of a call grows
 // with rows * columns * depth.

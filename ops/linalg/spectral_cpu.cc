@@ -21,10 +21,6 @@ double find_sign(const auto& vector) {
   return 1;
 }
 
-template <class T>
-bool are_finite(const T* x, int64_t n) {
-  return std::all_of(x, x + n, [](T v) { return std::isfinite(v); });
-}
 // Whether the triangle of a matrix of n x n is finite.
 template <class T>
 bool is_triangle_finite(const T* a, int64_t n, bool upper) {
