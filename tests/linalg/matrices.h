@@ -42,15 +42,17 @@ inline double max_abs(const Tensor& x) { return x.size() == 0 ? 0 : max(abs(x)).
 inline double epsilon(DType d) { return d == f64 ? 0x1p-52 : 0x1p-23; }
 // The largest norm of the matrices.
 inline double max_norm(const Tensor& a) { return max_abs(norm(a, {.axis = {-2, -1}})); }
-// Each element of `got` is right within 8 n epsilon times a size.
-inline void expect_close(const Tensor& got, const Tensor& wanted, int64_t n, double size) {
+// Each element of `got` is right within `factor` n epsilon times a size.
+inline void expect_close(const Tensor& got, const Tensor& wanted, int64_t n, double size,
+                         double factor = 8) {
   ASSERT_EQ(got.shape(), wanted.shape());
-  const double allowed = 8 * static_cast<double>(n) * epsilon(got.dtype()) * size;
+  const double allowed = factor * static_cast<double>(n) * epsilon(got.dtype()) * size;
   EXPECT_LE(max_abs(got - wanted), allowed) << got.shape() << " " << name(got.dtype());
 }
-inline void expect_orthonormal_columns(const Tensor& v) {
+inline void expect_orthonormal_columns(const Tensor& v, double factor = 8) {
   const Tensor product = matmul(transpose_matrices(v), v);
-  expect_close(product, broadcast_to(identity_like(product), product.shape()), v.shape()[-2], 1);
+  expect_close(product, broadcast_to(identity_like(product), product.shape()), v.shape()[-2], 1,
+               factor);
 }
 
 }  // namespace locus::test
