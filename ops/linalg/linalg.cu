@@ -1,6 +1,6 @@
-// cuSOLVER and cuBLAS see the memory of a row-major matrix as its transpose, column-major. A copy
-// transposes where they are faster on the matrix itself: Cholesky takes half the time on a lower
-// triangle.
+// cuSOLVER and cuBLAS see the memory of a row-major matrix as its transpose, column-major. Work
+// copies are column-major, so that they factor the matrix itself, as the host does. Cholesky also
+// takes half the time on a lower triangle.
 #include <limits>
 
 #include <locus/devices/cuda/blas.h>
