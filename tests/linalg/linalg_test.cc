@@ -121,6 +121,42 @@ TEST(Solve, FactorsOneMatrixOnceForABatchOfRightSides) {
   }
 }
 
+// x and the gradients of a and b.
+Tensors solve_with_gradients(const auto& solver, const Tensor& a, const Tensor& b) {
+  a.attach_grad();
+  b.attach_grad();
+  Tensor x, y;
+  {
+    const autograd::Record record;
+    x = solver(a, b);
+    y = sum(x * normal_numbers(x.shape(), x.context(), f64, 2));
+  }
+  y.backward();
+  return {x, a.grad(), b.grad()};
+}
+
+TEST(Solve, OfOneMatrixAndABatchEqualsThatOfCopies) {
+  const auto copies = [](const Tensor& a, const Tensor& b) {
+    return broadcast_to(a, broadcast_shapes(a.shape(), slice_axis(b, -1, Slice(0, 1)).shape()));
+  };
+  for (const Context c : kernel_contexts())
+    for (const Shape& of_a : {Shape{3, 3}, {1, 3, 3}, {1, 1, 1, 3, 3}})
+      for (const Shape& of_b : {Shape{2, 3, 1}, {2, 4, 3, 2}, {4, 1, 3, 5}, {1, 3, 2}, {0, 3, 2}}) {
+        SCOPED_TRACE(text_of(c, " ", of_a, " ", of_b));
+        const Tensor a = positive_definite_numbers(of_a, c), b = normal_numbers(of_b, c, f64, 1);
+        const auto expect_same = [&](const auto& solver) {
+          const Tensors one = solve_with_gradients(solver, a, b);
+          const Tensors many = solve_with_gradients(
+              [&](const Tensor& x, const Tensor& y) { return solver(copies(x, y), y); }, a, b);
+          for (size_t i = 0; i < one.size(); ++i) expect_close(one[i], many[i], 3, 10);
+        };
+        expect_same([](const Tensor& x, const Tensor& y) { return solve(x, y); });
+        expect_same([](const Tensor& x, const Tensor& y) {
+          return solve_triangular(x, y, {.upper = true, .transpose = true});
+        });
+      }
+}
+
 TEST(Solve, TakesStridedMatrices) {
   for (const Context c : end_contexts()) {
     const Tensor x = normal_numbers({2, 8, 8}, c), wide = x + identity_like(x) * 9;
