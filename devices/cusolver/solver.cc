@@ -38,7 +38,8 @@ struct Solver {
   Handles handles LOCUS_GUARDED_BY(mutex);
 };
 
-// Matrices of a call. cuSOLVER 12.0 fails with more than 65,535 in some functions.
+// Matrices of a call for eigenvalues or singular values. cuSOLVER 12.0 fails with more than 65,535
+// in XsyevBatched, and with more than 2^21 in syevjBatched.
 constexpr int64_t kMaxBatch = 1 << 15;
 
 cudaDataType_t type_of(DType d) { return d == f64 ? CUDA_R_64F : CUDA_R_32F; }
