@@ -9,6 +9,7 @@
 #include <locus/ops/call_check.h>
 #include <locus/ops/copy.h>
 #include <locus/ops/index.h>
+#include <locus/ops/linalg/infer.h>
 #include <locus/ops/reduce.h>
 #include <locus/ops/view.h>
 
@@ -119,7 +120,9 @@ LinearSystem::LinearSystem(const char* who, const Tensor& a_operand, const Tenso
   if (b.dtype() != d) b = cast(b, d);
   const Shape batch = broadcast_batches(operands, a.shape(), b.shape());
   const Shape batch_of_a = batch_of(a.shape());
-  if (square && batch_of_a.size() == 1 && batch.size() != 1) {
+  const int64_t columns = std::max<int64_t>(1, b.shape()[-1]);
+  if (square && batch_of_a.size() == 1 && batch.size() > 1 &&
+      batch.size() <= kMaxLength / columns) {
     x_shape_ = join(batch, Shape{n, b.shape()[-1]});
     b = reshape(moveaxis(b, -2, 0), join(batch_of_a, Shape{n, batch.size() * b.shape()[-1]}));
     return;
