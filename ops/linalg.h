@@ -77,8 +77,8 @@ struct Qr {
 Qr qr(const Tensor& a, QrMode mode = QrMode::reduced, Caller = Caller::here());
 
 // The determinant. For a singular matrix it is 0, and the gradient is NaN. If the product of some
-// pivots overflows, the result may be infinite or NaN, although the determinant is finite.
-// slogdet() does not overflow.
+// pivots overflows or underflows, the result may be infinite, NaN or 0, although the determinant is
+// not. slogdet() does not overflow.
 Tensor det(const Tensor& a, Caller = Caller::here());
 // The sign of the determinant, -1, 0 or 1, and the logarithm of its absolute value. For a singular
 // matrix they are 0 and -inf, and the gradient is NaN.
@@ -141,7 +141,7 @@ struct RcondOptions {
 Tensor pinv(const Tensor& a, const RcondOptions& = {}, Caller = Caller::here());
 
 // x minimises the norm |a x - b|. If several x do, x is the solution of the smallest norm. a has
-// the shape (..., m, n). b and the batches are as in solve().
+// the shape (..., m, n). b is as in solve(), and batches broadcast.
 //   residuals  |a x - b|^2 for each column of b; shape (0) if m <= n or any rank is below n
 //   rank       the number (i64) of singular values that do not count as 0
 //   s          the singular values of a, descending
@@ -203,8 +203,9 @@ Tensor cond(const Tensor& a, const MatrixOrd& p = 2, Caller = Caller::here());
 //
 // - |x| is the square root of the sum of squares.
 // - Functions of square matrices throw ShapeError for other shapes.
-// - A matrix with NaN or infinity has NaN as its determinant, in l and u, in its inverse and in
-//   solutions. This is not an error.
+// - A matrix with NaN or infinity has NaN as its determinant, in u, in its inverse, and in the
+//   solutions of solve(). This is not an error.
+// - Solutions for one a and a batch of b may be a permuted view, which is not contiguous.
 // - Results of two contexts agree up to rounding. On one context, every run gives the same bits.
 // - On a GPU, the matmuls of f32 in expm, pinv, lstsq and in gradients have the precision of
 //   set_matmul_precision() (ops/matmul.h).

@@ -7,7 +7,7 @@
 
 namespace locus::linalg {
 
-// cuSOLVER counts matrices, rows and columns in 32 bits.
+// Batched calls of cuSOLVER and cuBLAS count matrices, rows and columns in 32 bits.
 inline constexpr int64_t kMaxMatrices = (int64_t{1} << 31) - 1, kMaxLength = kMaxMatrices;
 
 inline void expect_matrices(const Meta& x, const char* what) {

@@ -28,7 +28,8 @@ void expect_success(const char* who, const Tensor& a, const Tensor& failed, cons
                     Caller from, const CheckAdvice& advice = {});
 
 // The operands of a system of equations, as matrices of one dtype and one batch. a is square,
-// except for lstsq. If a is one matrix and b a batch, the columns of the batch are those of one b.
+// except for lstsq. If a square a is one matrix and b a batch, the batch becomes the columns of one
+// b.
 class LinearSystem {
  public:
   Tensor a, b;
