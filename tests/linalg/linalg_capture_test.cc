@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <locus/core/error.h>
+#include <locus/ops/join.h>
 #include "tests/linalg/matrices.h"
 #include "tests/replay/captures.h"
 #include "tests/support/contexts.h"
@@ -26,6 +27,10 @@ std::vector<CapturableCall> capturable_calls() {
   return {
       {"cholesky", [](T a, T) -> Tensors { return {cholesky(a, {.check = false})}; }},
       {"solve", [](T a, T b) -> Tensors { return {solve(a, b, {.check = false})}; }},
+      {"solve for a batch",
+       [](T a, T b) -> Tensors {
+         return {solve(a, expand_dims(stack({b, b * 2}), 1), {.check = false})};
+       }},
       {"solve_triangular",
        [](T a, T b) -> Tensors {
          return {solve_triangular(a, b, {.check = false}),
