@@ -75,12 +75,13 @@ struct Backend {
         failed = has_zero_on_diagonal(factor, n);
         const ConstMap<T> right(call.in[1].as<const T>() + k * b.size(), n, b.n);
         MatrixMap<T> x(to, n, b.n);
-        if (failed)
-          x.setConstant(std::numeric_limits<T>::quiet_NaN());
-        else if (transpose)
-          x = lu.transpose().solve(right);
-        else
-          x = lu.solve(right);
+        if (failed) x.setConstant(std::numeric_limits<T>::quiet_NaN());
+        for_each_block(failed ? 0 : b.n, n, [&](int64_t first, int64_t width) {
+          if (transpose)
+            x.middleCols(first, width) = lu.transpose().solve(right.middleCols(first, width));
+          else
+            x.middleCols(first, width) = lu.solve(right.middleCols(first, width));
+        });
       }
       call.out[1].as<bool>()[k] = failed;
     });
@@ -101,15 +102,18 @@ struct Backend {
       } else if (b.size() > 0) {
         std::copy_n(call.in[1].as<const T>() + k * b.size(), b.size(), to);
         const ConstMap<T> a(from, n, n);
-        MatrixMap<T> x(to, n, b.n);
-        if (t.transpose && t.upper)
-          solve_in_place<Eigen::Lower>(a.transpose(), x, t.unit_diagonal);
-        else if (t.transpose)
-          solve_in_place<Eigen::Upper>(a.transpose(), x, t.unit_diagonal);
-        else if (t.upper)
-          solve_in_place<Eigen::Upper>(a, x, t.unit_diagonal);
-        else
-          solve_in_place<Eigen::Lower>(a, x, t.unit_diagonal);
+        MatrixMap<T> columns(to, n, b.n);
+        for_each_block(b.n, n, [&](int64_t first, int64_t width) {
+          auto x = columns.middleCols(first, width);
+          if (t.transpose && t.upper)
+            solve_in_place<Eigen::Lower>(a.transpose(), x, t.unit_diagonal);
+          else if (t.transpose)
+            solve_in_place<Eigen::Upper>(a.transpose(), x, t.unit_diagonal);
+          else if (t.upper)
+            solve_in_place<Eigen::Upper>(a, x, t.unit_diagonal);
+          else
+            solve_in_place<Eigen::Lower>(a, x, t.unit_diagonal);
+        });
       }
       call.out[1].as<bool>()[k] = failed;
     });
