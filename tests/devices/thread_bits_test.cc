@@ -16,6 +16,7 @@
 #include <locus/ops/elementwise.h>
 #include <locus/ops/gather.h>
 #include <locus/ops/index.h>
+#include <locus/ops/linalg.h>
 #include <locus/ops/norm.h>
 #include <locus/ops/optim.h>
 #include <locus/ops/pooling.h>
@@ -98,6 +99,20 @@ TEST(ThreadBits, OfProducts) {
   for (const int64_t batch : {2, 5, 9})
     expect_same_bits("matmul", [](const Tensors& in) { return matmul(in[0], in[1]); },
                      {{batch, 90, 70}, {batch, 70, 110}}, {f32, f64});
+}
+
+TEST(ThreadBits, OfSolutions) {
+  const auto diagonal = [](const Tensor& a) {
+    return eye(90, 0, 0, {a.context(), a.dtype()}) * 99;
+  };
+  const auto solved = [&](const Tensors& in) { return solve(in[0] + diagonal(in[0]), in[1]); };
+  const auto triangular = [&](const Tensors& in) {
+    return solve_triangular(in[0] + diagonal(in[0]), in[1], {.upper = true});
+  };
+  for (const Shape& right : {Shape{90, 300}, Shape{40, 90, 7}}) {
+    expect_same_bits("solve", solved, {{90, 90}, right}, {f32, f64});
+    expect_same_bits("solve_triangular", triangular, {{90, 90}, right});
+  }
 }
 
 TEST(ThreadBits, OfConvolutionsAndPooling) {
