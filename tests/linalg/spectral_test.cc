@@ -132,10 +132,11 @@ TEST(Eigh, ReadsOneTriangle) {
 TEST(Svd, ReconstructsItsMatrix) {
   for_each_dtype([](Context c, DType d) {
     for (const int64_t n : kSizes)
-      for (const auto& [rows, columns] : {std::pair{n, n}, {n, n + 3}, {n + 3, n}, {2 * n, n}}) {
+      for (const auto& [rows, columns] : {std::pair{n, n}, {n, n + 3}, {n + 3, n}}) {
         expect_singular(normal_numbers({rows, columns}, c, d));
         if (n <= 33) expect_singular(normal_numbers({2, rows, columns}, c, d, 1));
       }
+    for (const int64_t n : {1, 16, 33}) expect_singular(normal_numbers({2 * n, n}, c, d));
     expect_singular(normal_numbers({0, 3, 4}, c, d));
     EXPECT_EQ(svd(zeros({2, 0, 3}, {c, d})).vh.shape(), (Shape{2, 3, 3}));
   });
