@@ -5,7 +5,7 @@
 #include <locus/ops/linalg/matrices_cpu.h>
 #include <locus/ops/linalg/spectral_kernel.h>
 #include <locus/ops/linalg/svd_cpu.h>
-#include <locus/ops/linalg/tridiagonal_cpu.h>
+#include <locus/ops/linalg/symmetric_cpu.h>
 
 namespace locus::LOCUS_ISA_NAMESPACE {
 namespace {

@@ -11,7 +11,7 @@
 
 #include <Eigen/SVD>
 
-#include <locus/ops/linalg/tridiagonal_cpu.h>
+#include <locus/ops/linalg/symmetric_cpu.h>
 
 namespace locus::LOCUS_ISA_NAMESPACE {
 
