@@ -98,26 +98,14 @@ __global__ void find_not_finite(const T* a, int64_t size, int64_t count, bool* f
     if (!isfinite(a[at])) flags[at / size] = true;
 }
 
-// Mends the factors of cuBLAS, one block per matrix. A matrix that is not finite gets NaN. A matrix
-// whose info is not 0 is factored again, because cuBLAS does not eliminate behind a pivot of 0.
-// Originals are row-major, factors column-major.
+// Factors a column-major matrix in place by one block: Gaussian elimination with partial pivoting.
+// A column whose pivot is 0 is left as it is.
 template <class T>
-__global__ void mend_factors(const T* originals, int n, const int* info, T* factors, int* pivots) {
+__device__ void eliminate(T* a, int n, int* pivots) {
   constexpr unsigned kAllLanes = ~0u;
   constexpr int kWarp = 32;
   __shared__ int pivot_row;
-  const int64_t matrix = blockIdx.x;
-  const T* const original = originals + matrix * n * n;
-  T* const a = factors + matrix * n * n;
   const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
-  bool finite = true;
-  for (int at = thread; at < n * n; at += threads) finite = finite && isfinite(original[at]);
-  if (!__syncthreads_and(finite)) {
-    for (int at = thread; at < n * n; at += threads) a[at] = std::numeric_limits<T>::quiet_NaN();
-    return;
-  }
-  if (info[matrix] == 0) return;
-  for (int at = thread; at < n * n; at += threads) a[at % n * n + at / n] = original[at];
   for (int j = 0; j < n; ++j) {
     T* const column = a + j * n;
     __syncthreads();
@@ -139,7 +127,7 @@ __global__ void mend_factors(const T* originals, int n, const int* info, T* fact
       }
       if (thread == 0) {
         pivot_row = row;
-        pivots[matrix * n + j] = row + 1;
+        pivots[j] = row + 1;
       }
     }
     __syncthreads();
@@ -158,6 +146,31 @@ __global__ void mend_factors(const T* originals, int n, const int* info, T* fact
       const int i = j + 1 + at % rest, c = j + 1 + at / rest;
       a[c * n + i] -= column[i] * a[c * n + j];
     }
+  }
+}
+
+// Mends the factors of cuBLAS, one block per matrix. A matrix that is not finite gets NaN; it has
+// left such a number on the diagonal of u, or info is not 0. A matrix whose info is not 0 is
+// factored again, because cuBLAS does not eliminate behind a pivot of 0. Originals are row-major,
+// factors column-major.
+template <class T>
+__global__ void mend_factors(const T* originals, int n, const int* info, T* factors, int* pivots) {
+  const int64_t matrix = blockIdx.x;
+  const T* const original = originals + matrix * n * n;
+  T* const a = factors + matrix * n * n;
+  const int first = static_cast<int>(threadIdx.x), step = static_cast<int>(blockDim.x);
+  bool sound = info[matrix] == 0;
+  for (int i = first; i < n; i += step) sound = sound && isfinite(a[i * (n + 1)]);
+  if (__syncthreads_and(sound)) return;
+
+  bool finite = true;
+  for (int at = first; at < n * n; at += step) finite = finite && isfinite(original[at]);
+  if (!__syncthreads_and(finite)) {
+    for (int at = first; at < n * n; at += step) a[at] = std::numeric_limits<T>::quiet_NaN();
+    for (int i = first; i < n; i += step) pivots[matrix * n + i] = i + 1;
+  } else if (info[matrix] != 0) {
+    for (int at = first; at < n * n; at += step) a[at % n * n + at / n] = original[at];
+    eliminate(a, n, pivots + matrix * n);
   }
 }
 
