@@ -1,4 +1,4 @@
-// Row-major matrices as Eigen sees them, and loops over them. Compiled once per instruction set.
+// Matrices as Eigen sees them, and loops over them. Compiled once per instruction set.
 #pragma once
 
 #include <algorithm>
@@ -17,6 +17,8 @@ template <class T>
 using MatrixMap = Eigen::Map<Matrix<T>>;
 template <class T>
 using ConstMap = Eigen::Map<const Matrix<T>>;
+template <class T>
+using ColumnMap = Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>>;
 template <class T>
 using VectorMap = Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, 1>>;
 

@@ -2,19 +2,12 @@
 #include <cmath>
 #include <limits>
 
-#include <Eigen/QR>
-
 #include <locus/core/scratch.h>
-#include <locus/ops/linalg/matrices_cpu.h>
+#include <locus/ops/linalg/qr_cpu.h>
 #include <locus/ops/linalg/qr_kernel.h>
 
 namespace locus::LOCUS_ISA_NAMESPACE {
 namespace {
-
-template <class T>
-using ColumnMap = Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>>;
-
-constexpr int64_t kReflections = 32;  // applied at once
 
 // Memory of one decomposition.
 template <class T>
@@ -53,34 +46,11 @@ bool load_scaled(const T* from, const QrSizes& s, const Work<T>& w) {
 }
 
 template <class T>
-void factor(const QrSizes& s, const Work<T>& w) {
-  ColumnMap<T> a(w.factor, s.m, s.n);
-  VectorMap<T> coefficients(w.coefficients, s.reflections);
-  Eigen::internal::householder_qr_inplace_blocked<ColumnMap<T>, VectorMap<T>>::run(a, coefficients,
-                                                                                   kReflections);
-}
-
-// The product of the reflections, in w.q. It starts with the last reflection, which changes the
-// last rows only.
-template <class T>
-void form_q(const QrSizes& s, const Work<T>& w) {
-  ColumnMap<T> q(w.q, s.m, s.columns);
-  q.setIdentity();
-  const ColumnMap<T> a(w.factor, s.m, s.n);
-  const VectorMap<T> coefficients(w.coefficients, s.reflections);
-  for (int64_t k = (s.reflections - 1) / kReflections * kReflections; k >= 0 && s.reflections > 0;
-       k -= kReflections) {
-    const int64_t count = std::min(kReflections, s.reflections - k);
-    auto part = q.block(k, k, s.m - k, s.columns - k);
-    Eigen::internal::apply_block_householder_on_the_left(part, a.block(k, k, s.m - k, count),
-                                                         coefficients.segment(k, count), true);
-  }
-}
-
-template <class T>
 void decompose(const T* from, T* q, T* r, const QrSizes& s, const Work<T>& w) {
   const bool finite = load_scaled(from, s, w);
-  if (finite && s.reflections > 0) factor(s, w);
+  ColumnMap<T> factor(w.factor, s.m, s.n), columns(w.q, s.m, s.columns);
+  VectorMap<T> coefficients(w.coefficients, s.reflections);
+  if (finite && s.reflections > 0) factor_qr(factor, coefficients);
   const int64_t signs = std::max(s.reflections, s.columns);
   for (int64_t i = 0; i < signs; ++i)
     w.signs[i] = !finite ? std::numeric_limits<T>::quiet_NaN()
@@ -91,7 +61,7 @@ void decompose(const T* from, T* q, T* r, const QrSizes& s, const Work<T>& w) {
       r[i * s.n + j] = j < i ? T{0} : w.signs[i] * w.factor[j * s.m + i] * w.scales[j];
   if (s.columns == 0) return;
   if (finite) {
-    form_q(s, w);
+    form_q(factor, coefficients, columns);
   } else {
     std::fill_n(w.q, s.m * s.columns, T{0});
   }
