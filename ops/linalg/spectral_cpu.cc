@@ -1,6 +1,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
+#include <type_traits>
+#include <utility>
 
 #include <locus/ops/linalg/matrices_cpu.h>
 #include <locus/ops/linalg/spectral_kernel.h>
@@ -34,74 +37,72 @@ bool is_triangle_finite(const T* a, int64_t n, bool upper) {
 // Eigenvalues w and, if v is given, eigenvectors of one matrix. Returns whether it succeeded; else
 // they are NaN.
 template <class T>
-bool decompose_symmetric(const T* a, int64_t n, bool upper, T* w, T* v) {
+bool write_eigh(const T* a, int64_t n, bool upper, T* w, T* v) {
   if (n == 0) return true;
+  std::optional<Eigenpairs> pairs;
   if (is_triangle_finite(a, n, upper)) {
     // By columns, the memory is the transposed matrix. The lower triangle is read.
     ColumnMatrix matrix = ConstMap<T>(a, n, n).template cast<double>();
     if (upper) matrix.transposeInPlace();
     matrix.triangularView<Eigen::StrictlyUpper>().setZero();
-    const double scale = find_scale(matrix);
-    const Eigen::Tridiagonalization<ColumnMatrix> form(matrix / scale);
-    const TridiagonalSolver solver(form.diagonal(), form.subDiagonal(), v != nullptr);
-    if (solver.succeeded()) {
-      VectorMap<T>(w, n) = (solver.eigenvalues() * scale).template cast<T>();
-      if (!v) return true;
-      const ColumnMatrix vectors = form.matrixQ() * solver.eigenvectors();
-      for (int64_t j = 0; j < n; ++j) {
-        const auto vector = vectors.col(j);
-        MatrixMap<T>(v, n, n).col(j) = (vector * find_sign(vector)).template cast<T>();
-      }
-      return true;
-    }
+    pairs = decompose_symmetric(matrix, v != nullptr);
   }
-  std::fill_n(w, n, kNaN<T>);
-  if (v) std::fill_n(v, n * n, kNaN<T>);
-  return false;
+  if (!pairs) {
+    std::fill_n(w, n, kNaN<T>);
+    if (v) std::fill_n(v, n * n, kNaN<T>);
+    return false;
+  }
+  VectorMap<T>(w, n) = pairs->values.template cast<T>();
+  if (!v) return true;
+  for (int64_t j = 0; j < n; ++j) {
+    const auto vector = pairs->vectors.col(j);
+    MatrixMap<T>(v, n, n).col(j) = (vector * find_sign(vector)).template cast<T>();
+  }
+  return true;
 }
 
 // Singular values s and, if u is given, vectors u (m x columns) and vh (rows x n) of one matrix.
 // Returns whether it succeeded; else they are NaN.
 template <class T>
-bool decompose_svd(const T* a, int64_t m, int64_t n, bool full, T* u, T* s, T* vh) {
+bool write_svd(const T* a, int64_t m, int64_t n, bool full, T* u, T* s, T* vh) {
   const int64_t k = std::min(m, n), columns = full ? m : k, rows = full ? n : k;
   if (k == 0) {
     if (u) MatrixMap<T>(u, m, columns).setIdentity();
     if (u) MatrixMap<T>(vh, rows, n).setIdentity();
     return true;
   }
-  MatrixMap<T> left(u, m, columns), right(vh, rows, n);
+  std::optional<SingularFactors> f;
   double scale = 1;
-  const auto take = [&](const auto& solver) {
-    VectorMap<T>(s, k) = (solver.singularValues() * scale).template cast<T>();
-    for (int64_t j = 0; j < columns; ++j) {
-      const auto vector = solver.matrixU().col(j);
-      const double sign = find_sign(vector);
-      left.col(j) = (vector * sign).template cast<T>();
-      if (j < k) right.row(j) = (solver.matrixV().col(j).transpose() * sign).template cast<T>();
-    }
-    for (int64_t j = k; j < rows; ++j) {
-      const auto vector = solver.matrixV().col(j);
-      right.row(j) = (vector.transpose() * find_sign(vector)).template cast<T>();
-    }
-  };
-  const unsigned thin = Eigen::ComputeThinU | Eigen::ComputeThinV;
-  const unsigned all = Eigen::ComputeFullU | Eigen::ComputeFullV;
-  bool done = false;
   if (are_finite(a, m * n)) {
     ColumnMatrix matrix = ConstMap<T>(a, m, n).template cast<double>();
     scale = find_scale(matrix);
     matrix /= scale;
-    Eigen::VectorXd values(k);
-    done = u ? with_factors(matrix, full ? all : thin, take)
-             : compute_singular_values(matrix, values.data());
-    if (done && !u) VectorMap<T>(s, k) = (values * scale).template cast<T>();
+    const auto vectors = !u     ? SingularVectors::none
+                         : full ? SingularVectors::full
+                                : SingularVectors::thin;
+    f = std::is_same_v<T, float> ? decompose_by_squares(std::move(matrix), vectors)
+                                 : decompose_directly(matrix, vectors);
   }
-  if (done) return true;
-  std::fill_n(s, k, kNaN<T>);
-  if (u) std::fill_n(u, m * columns, kNaN<T>);
-  if (u) std::fill_n(vh, rows * n, kNaN<T>);
-  return false;
+  if (!f) {
+    std::fill_n(s, k, kNaN<T>);
+    if (u) std::fill_n(u, m * columns, kNaN<T>);
+    if (u) std::fill_n(vh, rows * n, kNaN<T>);
+    return false;
+  }
+  VectorMap<T>(s, k) = (f->s * scale).template cast<T>();
+  if (!u) return true;
+  MatrixMap<T> left(u, m, columns), right(vh, rows, n);
+  for (int64_t j = 0; j < columns; ++j) {
+    const auto vector = f->u.col(j);
+    const double sign = find_sign(vector);
+    left.col(j) = (vector * sign).template cast<T>();
+    if (j < k) right.row(j) = (f->v.col(j).transpose() * sign).template cast<T>();
+  }
+  for (int64_t j = k; j < rows; ++j) {
+    const auto vector = f->v.col(j);
+    right.row(j) = (vector.transpose() * find_sign(vector)).template cast<T>();
+  }
+  return true;
 }
 
 struct Backend {
@@ -123,9 +124,9 @@ struct Backend {
     const int64_t k = std::min(a.m, a.n);
     for_each_matrix(a.count, a.m, a.n, k, [&](int64_t i) {
       call.out[3].as<bool>()[i] =
-          !decompose_svd(call.in[0].as<const T>() + i * a.size(), a.m, a.n, full,
-                         call.out[0].as<T>() + i * u.size(), call.out[1].as<T>() + i * k,
-                         call.out[2].as<T>() + i * vh.size());
+          !write_svd(call.in[0].as<const T>() + i * a.size(), a.m, a.n, full,
+                     call.out[0].as<T>() + i * u.size(), call.out[1].as<T>() + i * k,
+                     call.out[2].as<T>() + i * vh.size());
     });
   }
   template <DType D>
@@ -135,8 +136,8 @@ struct Backend {
     const int64_t k = std::min(a.m, a.n);
     for_each_matrix(a.count, a.m, a.n, k, [&](int64_t i) {
       call.out[1].as<bool>()[i] =
-          !decompose_svd<T>(call.in[0].as<const T>() + i * a.size(), a.m, a.n, false, nullptr,
-                            call.out[0].as<T>() + i * k, nullptr);
+          !write_svd<T>(call.in[0].as<const T>() + i * a.size(), a.m, a.n, false, nullptr,
+                        call.out[0].as<T>() + i * k, nullptr);
     });
   }
 
@@ -146,9 +147,8 @@ struct Backend {
     const MatrixBatch s(call.in[0].meta);
     const bool upper = call.attributes<EighAttrs>().upper;
     for_each_matrix(s.count, s.n, s.n, s.n, [&](int64_t k) {
-      failed[k] =
-          !decompose_symmetric(call.in[0].as<const T>() + k * s.size(), s.n, upper,
-                               call.out[0].as<T>() + k * s.n, v ? v + k * s.size() : nullptr);
+      failed[k] = !write_eigh(call.in[0].as<const T>() + k * s.size(), s.n, upper,
+                              call.out[0].as<T>() + k * s.n, v ? v + k * s.size() : nullptr);
     });
   }
 };

@@ -1,16 +1,22 @@
-// Singular values and vectors of one matrix on the host. Eigen computes vectors by divide and
-// conquer. The factors are checked. Small matrices, and matrices whose factors are wrong, take
-// Eigen's Jacobi method. Values without vectors are eigenvalues of a tridiagonal matrix. Compiled
-// once per instruction set.
+// Singular values and vectors of one matrix on the host, in f64. Compiled once per instruction set.
+//
+//   f32          decompose_by_squares: by the eigenvalues of a' a
+//   f64          decompose_directly: Eigen's divide and conquer, whose factors are checked. Small
+//                matrices, and matrices whose factors are wrong, take Eigen's Jacobi method
+//   f64, values  decompose_directly: eigenvalues of a tridiagonal matrix
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <limits>
+#include <optional>
+#include <utility>
 
 #include <Eigen/SVD>
 
+#include <locus/ops/linalg/qr_cpu.h>
 #include <locus/ops/linalg/symmetric_cpu.h>
 
 namespace locus::LOCUS_ISA_NAMESPACE {
@@ -57,22 +63,25 @@ inline void BDCSVD<MatrixXd>::perturbCol0(const ArrayRef& col0, const ArrayRef& 
 
 namespace locus::LOCUS_ISA_NAMESPACE {
 
-// Computes the singular values s, descending, of a finite matrix. Returns false if the iteration
-// does not converge. The matrix has the singular values of its bidiagonal form b. The eigenvalues
-// of [0 b; b' 0] are these values and their negatives, and a permutation makes it tridiagonal.
-inline bool compute_singular_values(ColumnMatrix a, double* s) {
+struct SingularFactors {
+  Eigen::VectorXd s;  // descending
+  ColumnMatrix u, v;  // singular vectors are columns; empty unless asked for
+};
+enum class SingularVectors { none, thin, full };
+
+// Computes the singular values of a, which are those of its bidiagonal form b. The eigenvalues of
+// [0 b; b' 0] are these values and their negatives, and a permutation makes it tridiagonal. Returns
+// nullopt if the iteration does not converge.
+inline std::optional<SingularFactors> compute_singular_values(ColumnMatrix a) {
   if (a.rows() < a.cols()) a.transposeInPlace();
   const Eigen::Index k = a.cols();
   auto bidiagonal = Eigen::internal::UpperBidiagonalization<ColumnMatrix>(a).bidiagonal();
-  using Vector = Eigen::VectorXd;
-  Vector off_diagonal(2 * k - 1);
-  for (Eigen::Index i = 0; i < k; ++i) off_diagonal[2 * i] = bidiagonal.diagonal()[i];
-  for (Eigen::Index i = 1; i < k; ++i) off_diagonal[2 * i - 1] = bidiagonal.diagonal<1>()[i - 1];
-  const TridiagonalSolver solver(Vector::Zero(2 * k), off_diagonal, false);
-  if (!solver.succeeded()) return false;
-  const Vector values = solver.eigenvalues();
-  for (Eigen::Index i = 0; i < k; ++i) s[i] = std::max(0., values[2 * k - 1 - i]);
-  return true;
+  Eigen::VectorXd d = Eigen::VectorXd::Zero(2 * k), e(2 * k - 1);
+  for (Eigen::Index i = 0; i < k; ++i) e[2 * i] = bidiagonal.diagonal()[i];
+  for (Eigen::Index i = 1; i < k; ++i) e[2 * i - 1] = bidiagonal.diagonal<1>()[i - 1];
+  if (!diagonalize(d, e, nullptr)) return std::nullopt;
+  std::sort(d.begin(), d.end(), std::greater<>());
+  return SingularFactors{d.head(k).cwiseMax(0), {}, {}};
 }
 
 // Factors are checked by products with this vector, not by products of matrices (Freivalds). Errors
@@ -111,21 +120,60 @@ inline bool is_accurate(const Eigen::BDCSVD<ColumnMatrix>& f, const ColumnMatrix
   return is_rounding(usvx - ax, std::max(a.rows(), a.cols()), s[0]);
 }
 
-// Decomposes a finite matrix and calls take(solver). Returns false, without the call, if no method
+// Decomposes a matrix (not empty) whose largest element is near 1. Returns nullopt if no method
 // succeeds.
-bool with_factors(const ColumnMatrix& a, unsigned options, const auto& take) {
+inline std::optional<SingularFactors> decompose_directly(const ColumnMatrix& a,
+                                                         SingularVectors vectors) {
+  if (vectors == SingularVectors::none) return compute_singular_values(a);
+  const unsigned options = vectors == SingularVectors::full
+                               ? Eigen::ComputeFullU | Eigen::ComputeFullV
+                               : Eigen::ComputeThinU | Eigen::ComputeThinV;
+  const auto factors_of = [](const auto& f) {
+    return SingularFactors{f.singularValues(), f.matrixU(), f.matrixV()};
+  };
   constexpr Eigen::Index kJacobi = 16;
   if (std::min(a.rows(), a.cols()) >= kJacobi) {
-    const Eigen::BDCSVD<ColumnMatrix> solver(a, options);
-    if (is_accurate(solver, a)) {
-      take(solver);
-      return true;
-    }
+    const Eigen::BDCSVD<ColumnMatrix> f(a, options);
+    if (is_accurate(f, a)) return factors_of(f);
   }
-  const Eigen::JacobiSVD<ColumnMatrix> solver(a, options);
-  if (solver.info() != Eigen::Success || !solver.singularValues().allFinite()) return false;
-  take(solver);
-  return true;
+  const Eigen::JacobiSVD<ColumnMatrix> f(a, options);
+  if (f.info() != Eigen::Success || !f.singularValues().allFinite()) return std::nullopt;
+  return factors_of(f);
+}
+
+// a b. Threads share blocks of columns.
+inline ColumnMatrix multiply(const auto& a, const ColumnMatrix& b) {
+  ColumnMatrix product(a.rows(), b.cols());
+  for_each_block(b.cols(), a.rows(), [&](int64_t first, int64_t width) {
+    product.middleCols(first, width).noalias() = a * b.middleCols(first, width);
+  });
+  return product;
+}
+
+// Decomposes a matrix (not empty) whose largest element is near 1, as spectral_kernel.h describes.
+// Returns nullopt if the iteration does not converge.
+inline std::optional<SingularFactors> decompose_by_squares(ColumnMatrix a,
+                                                           SingularVectors vectors) {
+  const bool wide = a.rows() < a.cols();
+  if (wide) a.transposeInPlace();
+  const int64_t m = a.rows(), n = a.cols();
+  const auto pairs =
+      decompose_symmetric(multiply(a.transpose(), a), vectors != SingularVectors::none);
+  if (!pairs) return std::nullopt;
+  SingularFactors f;
+  f.s = pairs->values.reverse().cwiseMax(0).cwiseSqrt();
+  if (vectors == SingularVectors::none) return f;
+
+  f.v = pairs->vectors.rowwise().reverse();
+  f.u.resize(m, vectors == SingularVectors::full ? m : n);
+  ColumnMatrix product = multiply(a, f.v);
+  Eigen::VectorXd coefficients(n);
+  factor_qr(product, coefficients);
+  form_q(product, coefficients, f.u);
+  for (int64_t j = 0; j < n; ++j)
+    if (product(j, j) < 0) f.u.col(j) *= -1;
+  if (wide) std::swap(f.u, f.v);
+  return f;
 }
 
 }  // namespace locus::LOCUS_ISA_NAMESPACE
