@@ -149,10 +149,10 @@ __device__ void eliminate(T* a, int n, int* pivots) {
   }
 }
 
-// Mends the factors of cuBLAS, one block per matrix. A matrix that is not finite gets NaN; it has
-// left such a number on the diagonal of u, or info is not 0. A matrix whose info is not 0 is
-// factored again, because cuBLAS does not eliminate behind a pivot of 0. Originals are row-major,
-// factors column-major.
+// Mends the factors of cuBLAS, one block per matrix. If a matrix is not finite, the diagonal of u
+// is not finite or info is not 0: the factors become NaN, and the pivots 1 to n. If info of a
+// finite matrix is not 0, the matrix is factored again, because cuBLAS does not eliminate behind a
+// pivot of 0. Originals are row-major, factors column-major.
 template <class T>
 __global__ void mend_factors(const T* originals, int n, const int* info, T* factors, int* pivots) {
   const int64_t matrix = blockIdx.x;

@@ -118,10 +118,7 @@ class SvdDecomposition {
     return part;
   }
 
-  // For a tall a: the columns of v are the eigenvectors of a' a, and a v = u r is a QR
-  // decomposition. The columns of a v are orthogonal, so r is diagonal. Its elements are the roots
-  // of the eigenvalues. Rounding in f64 changes them by about 1e-8 times the largest, which f32
-  // does not resolve. u is orthonormal for any v.
+  // As spectral_kernel.h describes.
   void run_eigenvalues() {
     const int64_t m = max_length_, n = min_length_;
     const Scratch memory = allocate<double>(m * n), squares = allocate<double>(n * n);
