@@ -182,6 +182,41 @@ TEST(Lu, OfAMatrixThatIsNotFiniteIsNaN) {
           }
 }
 
+// Elimination multiplies the bad number by 0 only.
+TEST(Lu, OfATriangularMatrixThatIsNotFiniteIsNaN) {
+  for (const Context c : kernel_contexts())
+    for (const DType d : {f32, f64})
+      for (const int64_t n : {2, 3, 33, 100, 300})
+        for (const double bad : {double(NAN), -double(INFINITY)})
+          for (const int64_t place : {n - 1, n / 2, n / 2 * n + n - 1, (n - 1) * n}) {
+            const Tensor square = normal_numbers({n, n}, c) + 3 * eye(n, 0, 0, {c, f64});
+            for (const Tensor& good : {identity_like(square), tril(square), triu(square)}) {
+              SCOPED_TRACE(text_of(c, " ", name(d), " ", n, ": ", bad, " at ", place));
+              std::vector<double> numbers = values(good);
+              numbers[static_cast<size_t>(place)] = bad;
+              const Tensor a = from_values(numbers, {n, n}, c, d);
+              for (const Tensor& x : {a, stack({a, a})}) {
+                const Lu f = lu(x);
+                expect_permutation(f.p);
+                EXPECT_EQ(sum(isnan(f.u)).item<int64_t>(), x.size() / n * (n + 1) / 2);
+                EXPECT_TRUE(all(isnan(det(x))).item<bool>());
+              }
+              if (HasFailure()) return;
+            }
+          }
+}
+
+// Differences of rows overflow.
+TEST(Lu, OfLargeNumbersPermutesRows) {
+  for (const Context c : kernel_contexts())
+    for (const DType d : {f32, f64})
+      for (const int64_t n : {3, 33, 100}) {
+        const Tensor signs = sign(normal_numbers({n, n}, c, d));
+        const Tensor a = signs * (d == f64 ? 1.7e308 : 3e38);
+        for (const Tensor& x : {a, stack({a, a})}) expect_permutation(lu(x).p);
+      }
+}
+
 TEST(Det, OfASingularMatrixHasTheGradientNaN) {
   for (const Context c : end_contexts()) {
     const Tensor a = array({{1., 2.}, {2., 4.}}, {c, f64});

@@ -1,5 +1,6 @@
-// eigh and svd of matrices with many equal values, most of low rank. Rounding errors of rounding
-// errors fill the rest of such a matrix, and solvers lose the squares of these.
+// eigh and svd of matrices with many equal values, most of low rank, and of matrices with large and
+// small elements. Rounding errors of rounding errors fill the rest of a matrix of low rank, and
+// solvers lose the squares of these.
 #include <functional>
 
 #include <locus/ops/join.h>
@@ -16,6 +17,10 @@ struct Structure {
   const char* name;
   std::function<double(int64_t i, int64_t j, int64_t n)> element;  // of a symmetric matrix
 };
+
+double tridiagonal(int64_t i, int64_t j, int64_t diagonal, double beside) {
+  return i == j ? static_cast<double>(diagonal) : std::abs(i - j) == 1 ? beside : 0;
+}
 
 const std::vector<Structure>& structures() {
   static const std::vector<Structure> list{
@@ -43,6 +48,24 @@ const std::vector<Structure>& structures() {
        }},
       {"multiple of the identity", [](auto i, auto j, auto) { return i == j ? 3. : 0.; }},
       {"Hilbert's", [](auto i, auto j, auto) { return 1. / double(i + j + 1); }},
+      {"Wilkinson's",
+       [](auto i, auto j, auto n) { return tridiagonal(i, j, std::abs(i - n / 2), 1); }},
+      {"Wilkinson's, glued",
+       [](auto i, auto j, auto) {
+         return tridiagonal(i, j, std::abs(i % 21 - 10), std::max(i, j) % 21 == 0 ? 1e-10 : 1);
+       }},
+      {"smaller downwards",
+       [](auto i, auto j, auto n) {
+         return double(1 + i * j % 7) * std::pow(10, -20. * double(std::max(i, j)) / double(n));
+       }},
+      {"smaller upwards",
+       [](auto i, auto j, auto n) {
+         return double(1 + i * j % 7) * std::pow(10, 20. * double(std::min(i, j) - n) / double(n));
+       }},
+      {"powers of 10",
+       [](auto i, auto j, auto) {
+         return std::pow(10, double((i + 1) * (j + 1) * 7919 % 37 - 18));
+       }},
   };
   return list;
 }
@@ -86,6 +109,19 @@ TEST(Svd, OfStructuredMatricesHasOrthonormalVectors) {
     expect_close(matmul(u * expand_dims(s, -2), vh), a, a.shape()[-1], max_norm(a));
     expect_close(svdvals(a), s, a.shape()[-1], max_norm(a));
   });
+}
+
+TEST(Svd, OfF32HasSmallErrorsOfSmallValues) {
+  for (const Context c : kernel_contexts())
+    for (const int64_t n : {2, 5, 33, 97})
+      for (const Structure& s : structures()) {
+        SCOPED_TRACE(text_of(c, " ", n, " ", s.name));
+        const Tensor a = matrix(s, n, c, f32), exact = svdvals(a.astype(f64));
+        const double largest = max_abs(exact);
+        EXPECT_LE(max_abs(svdvals(a).astype(f64) - exact), 2e-7 * largest);
+        EXPECT_LE(max_abs(svd(a).s.astype(f64) - exact), 2e-7 * largest);
+        if (HasFailure()) return;
+      }
 }
 
 // Two blocks of ones, each with rounding errors at some places.
