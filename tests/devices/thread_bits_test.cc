@@ -115,6 +115,16 @@ TEST(ThreadBits, OfSolutions) {
   }
 }
 
+TEST(ThreadBits, OfEigenvectorsAndSingularVectors) {
+  const auto vectors = [](const Tensors& in) { return eigh(in[0]).eigenvectors; };
+  for (const Shape& shape : {Shape{150, 150}, Shape{3, 70, 70}})
+    expect_same_bits("eigh", vectors, {shape}, {f32, f64});
+  for (const Shape& shape : {Shape{200, 150}, Shape{3, 70, 90}})
+    expect_same_bits("svd",
+                     [](const Tensors& in) { return svd(in[0], {.full_matrices = false}).u; },
+                     {shape}, {f32, f64});
+}
+
 TEST(ThreadBits, OfConvolutionsAndPooling) {
   for (const int64_t groups : {1, 2, 8})
     for (const int64_t images : {1, 5, 33})
