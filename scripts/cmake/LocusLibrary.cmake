@@ -38,6 +38,8 @@ target_compile_definitions(locus PRIVATE LOCUS_LIBRARY=true)
 target_link_libraries(locus PUBLIC Threads::Threads PRIVATE ZLIB::ZLIB ${CMAKE_DL_LIBS}
   $<BUILD_INTERFACE:locus_flags> $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
 set_target_properties(locus PROPERTIES POSITION_INDEPENDENT_CODE ON)
+# Nearly every file includes these headers, which took a third of the time to compile it.
+target_precompile_headers(locus PRIVATE <algorithm> <functional> <map> <locus/core/op.h>)
 if(NOT BUILD_SHARED_LIBS)
   set_target_properties(locus PROPERTIES CXX_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden
                                          VISIBILITY_INLINES_HIDDEN ON)

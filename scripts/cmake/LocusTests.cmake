@@ -30,7 +30,9 @@ if(LOCUS_TESTS)
   if(LOCUS_SANITIZE)
     target_compile_options(locus_tests PRIVATE -fno-sanitize=undefined)
   endif()
-  target_precompile_headers(locus_tests PRIVATE <gmock/gmock.h> <gtest/gtest.h>)
+  target_precompile_headers(locus_tests PRIVATE <gmock/gmock.h> <gtest/gtest.h> <locus/core/autograd.h>
+    <locus/core/op.h> <locus/ops/copy.h> <locus/ops/create.h> <locus/ops/elementwise.h>
+    <locus/ops/view.h> tests/support/contexts.h)
   target_compile_definitions(locus_tests PRIVATE LOCUS_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data")
   target_link_libraries(locus_tests PRIVATE locus::locus locus_flags GTest::gtest GTest::gmock
                                             GTest::gtest_main ZLIB::ZLIB
