@@ -171,7 +171,7 @@ class Sorted {
   // Finds those at positions `ids`.
   Sorted(const Rows& rows, std::vector<int64_t> ids) : axis_(rows.axis), ids_(std::move(ids)) {
     std::ranges::sort(ids_);
-    ids_.erase(std::ranges::unique(ids_).begin(), ids_.end());
+    ids_.erase(std::unique(ids_.begin(), ids_.end()), ids_.end());
     values_ = detail::order_select(rows.data, ids_, axis_);
   }
   // Those at positions `ids`, which were found, along the axis.
