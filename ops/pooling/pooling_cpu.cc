@@ -1,5 +1,6 @@
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 #include <locus/core/scratch.h>
 #include <locus/devices/cpu.h>
@@ -59,9 +60,10 @@ struct Lanes {
     V a, b;
     load(from, a);
     load(from + kN, b);
-    I even;
-    for (int i = 0; i < kN; ++i) even[i] = 2 * i;
-    to = __builtin_shuffle(a, b, even);
+    to = [&]<int... i>(std::integer_sequence<int, i...>) {
+      return __builtin_shufflevector(a, b, (2 * i)...);
+    }
+    (std::make_integer_sequence<int, kN>());
   }
 };
 
