@@ -148,6 +148,8 @@ find_package(nlohmann_json 3.10 REQUIRED)
 add_library(locus_flags INTERFACE)
 target_compile_options(locus_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wshadow;-Wnon-virtual-dtor;-Werror;-fno-math-errno;-fno-trapping-math>
+  # Both operands of & are cheap, and a branch would keep loops from using vectors.
+  $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-bitwise-instead-of-logical>
   # g++ 12 and 13 invent overflows inside the standard library.
   $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict;-Wno-array-bounds;-Wno-stringop-overflow;-Wno-stringop-overread>
   $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Wno-unused-parameter;--Werror=all-warnings;--expt-relaxed-constexpr;--extended-lambda>)
