@@ -81,7 +81,7 @@ bool write_svd(const T* a, int64_t m, int64_t n, bool full, T* u, T* s, T* vh) {
                          : full ? SingularVectors::full
                                 : SingularVectors::thin;
     f = std::is_same_v<T, float> ? decompose_by_squares(std::move(matrix), vectors)
-                                 : decompose_directly(matrix, vectors);
+                                 : decompose_directly(std::move(matrix), vectors);
   }
   if (!f) {
     std::fill_n(s, k, kNaN<T>);

@@ -1,16 +1,14 @@
 // Singular values and vectors of one matrix on the host, in f64. Compiled once per instruction set.
 //
-//   f32          decompose_by_squares: by the eigenvalues of a' a
-//   f64          decompose_directly: Eigen's divide and conquer, whose factors are checked. Small
-//                matrices, and matrices whose factors are wrong, take Eigen's Jacobi method
-//   f64, values  decompose_directly: eigenvalues of a tridiagonal matrix
+//   f32  decompose_by_squares: by the eigenvalues of a' a
+//   f64  decompose_directly: by the implicit QR iteration of a bidiagonal matrix
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <functional>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -21,124 +19,155 @@
 
 namespace locus::LOCUS_ISA_NAMESPACE {
 
-// Computes the vector z for which the matrix with first column z and diagonal `diag` has exactly
-// the singular values `sing` (Gu and Eisenstat, equation 3.6). `perm` lists the columns that are
-// not deflated. shifts(i) + mus(i) is sing(i), with more digits.
-inline void compute_exact_column(const auto& col0, const auto& diag, const auto& perm,
-                                 const auto& sing, const auto& shifts, const auto& mus, auto& z) {
-  z.setZero();
-  const Eigen::Index n = perm.size();
-  if (n == 0) return;
-  const Eigen::Index last = perm(n - 1);
-  for (Eigen::Index q = 0; q < n; ++q) {
-    const Eigen::Index k = perm(q);
-    const double d = diag(k);
-    double product = (sing(last) + d) * (mus(last) + (shifts(last) - d));
-    for (Eigen::Index p = 0; p < n; ++p) {
-      if (p == q) continue;
-      const Eigen::Index i = perm(p), j = p < q ? i : perm(p - 1);
-      product *= ((sing(j) + d) / (diag(i) + d)) * ((mus(j) + (shifts(j) - d)) / (diag(i) - d));
-    }
-    const double size = std::sqrt(product);
-    z(k) = col0(k) > 0 ? size : -size;
-  }
-}
-
-}  // namespace locus::LOCUS_ISA_NAMESPACE
-
-// Replaces a function of Eigen 3.4.0 that reads perm(-1) if an element of col0 is subnormal.
-#if !EIGEN_VERSION_AT_LEAST(3, 4, 1)
-namespace Eigen {
-
-template <>
-inline void BDCSVD<MatrixXd>::perturbCol0(const ArrayRef& col0, const ArrayRef& diag,
-                                          const IndicesRef& perm, const VectorType& singVals,
-                                          const ArrayRef& shifts, const ArrayRef& mus,
-                                          ArrayRef zhat) {
-  locus::LOCUS_ISA_NAMESPACE::compute_exact_column(col0, diag, perm, singVals, shifts, mus, zhat);
-}
-
-}  // namespace Eigen
-#endif
-
-namespace locus::LOCUS_ISA_NAMESPACE {
-
 struct SingularFactors {
   Eigen::VectorXd s;  // descending
   ColumnMatrix u, v;  // singular vectors are columns; empty unless asked for
 };
 enum class SingularVectors { none, thin, full };
 
-// Computes the singular values of a, which are those of its bidiagonal form b. The eigenvalues of
-// [0 b; b' 0] are these values and their negatives, and a permutation makes it tridiagonal. Returns
-// nullopt if the iteration does not converge.
-inline std::optional<SingularFactors> compute_singular_values(ColumnMatrix a) {
-  if (a.rows() < a.cols()) a.transposeInPlace();
-  const Eigen::Index k = a.cols();
-  auto bidiagonal = Eigen::internal::UpperBidiagonalization<ColumnMatrix>(a).bidiagonal();
-  Eigen::VectorXd d = Eigen::VectorXd::Zero(2 * k), e(2 * k - 1);
-  for (Eigen::Index i = 0; i < k; ++i) e[2 * i] = bidiagonal.diagonal()[i];
-  for (Eigen::Index i = 1; i < k; ++i) e[2 * i - 1] = bidiagonal.diagonal<1>()[i - 1];
-  if (!diagonalize(d, e, nullptr)) return std::nullopt;
-  std::sort(d.begin(), d.end(), std::greater<>());
-  return SingularFactors{d.head(k).cwiseMax(0), {}, {}};
-}
+// An upper bidiagonal matrix b with diagonal d and superdiagonal e. `u` and `v`, if given, are
+// rotated with b: u b v' stays the same up to rounding.
+//
+// The method is the implicit QR iteration of Golub and Kahan with the shift of LINPACK's dsvdc. If
+// an element of d is negligible, a sweep without shift (Demmel and Kahan) splits b there.
+class Bidiagonal {
+ public:
+  Bidiagonal(Eigen::VectorXd d, Eigen::VectorXd e, RotatedColumns* u, RotatedColumns* v)
+      : d_(std::move(d)), e_(std::move(e)), u_(u), v_(v) {}
 
-// Factors are checked by products with this vector, not by products of matrices (Freivalds). Errors
-// cancel only by chance. Elements are from 1 to 2.
-inline Eigen::VectorXd make_check_vector(Eigen::Index n) {
-  constexpr double kGoldenRatio = 1.6180339887498949;
-  Eigen::VectorXd x(n);
-  for (Eigen::Index i = 0; i < n; ++i) {
-    const double multiple = static_cast<double>(i + 1) * kGoldenRatio;
-    x[i] = 1 + multiple - std::floor(multiple);
+  // Afterwards d are the singular values, in no order and with any sign. Elements must be far from
+  // overflow. Returns false if the iteration does not converge.
+  bool diagonalize() {
+    constexpr int64_t kMaxSweeps = 30;  // for each singular value
+    int64_t end = d_.size() - 1, sweeps = 0;
+    while (end > 0) {
+      if (is_negligible(end - 1)) {
+        --end;
+        continue;
+      }
+      if (++sweeps > kMaxSweeps * d_.size()) return false;
+      int64_t start = end - 1;
+      while (start > 0 && !is_negligible(start - 1)) --start;
+      if (u_) u_->begin_sweep(start, end - start);
+      if (v_) v_->begin_sweep(start, end - start);
+      if (clear_negligible(start, end))
+        sweep_without_shift(start, end);
+      else
+        sweep(start, end);
+    }
+    return d_.allFinite();
   }
-  return x;
-}
+  const Eigen::VectorXd& d() const { return d_; }
 
-// Whether x is 0 up to the rounding errors of sums of n terms of size `scale`.
-inline bool is_rounding(const Eigen::VectorXd& x, Eigen::Index n, double scale) {
-  constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
-  return x.cwiseAbs().maxCoeff() <= 8 * static_cast<double>(n) * kEpsilon * scale;
-}
+ private:
+  static constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
+  static constexpr double kTiny = 0x1p-500;  // smaller elements of e count as 0
 
-inline bool has_orthonormal_columns(const ColumnMatrix& q) {
-  const Eigen::VectorXd x = make_check_vector(q.cols()), qx = q * x;
-  return is_rounding(q.transpose() * qx - x, q.rows(), 1);
-}
-
-// Whether f has orthonormal vectors and, up to rounding, the product a. Divide and conquer gives
-// wrong vectors for some matrices of low rank.
-inline bool is_accurate(const Eigen::BDCSVD<ColumnMatrix>& f, const ColumnMatrix& a) {
-  const auto& s = f.singularValues();
-  if (f.info() != Eigen::Success || !s.allFinite()) return false;
-  if (!has_orthonormal_columns(f.matrixU()) || !has_orthonormal_columns(f.matrixV())) return false;
-  const Eigen::VectorXd x = make_check_vector(a.cols()), ax = a * x;
-  const Eigen::VectorXd vx = f.matrixV().leftCols(s.size()).transpose() * x,
-                        svx = s.asDiagonal() * vx;
-  const Eigen::VectorXd usvx = f.matrixU().leftCols(s.size()) * svx;
-  return is_rounding(usvx - ax, std::max(a.rows(), a.cols()), s[0]);
-}
-
-// Decomposes a matrix (not empty) whose largest element is near 1. Returns nullopt if no method
-// succeeds.
-inline std::optional<SingularFactors> decompose_directly(const ColumnMatrix& a,
-                                                         SingularVectors vectors) {
-  if (vectors == SingularVectors::none) return compute_singular_values(a);
-  const unsigned options = vectors == SingularVectors::full
-                               ? Eigen::ComputeFullU | Eigen::ComputeFullV
-                               : Eigen::ComputeThinU | Eigen::ComputeThinV;
-  const auto factors_of = [](const auto& f) {
-    return SingularFactors{f.singularValues(), f.matrixU(), f.matrixV()};
-  };
-  constexpr Eigen::Index kJacobi = 16;
-  if (std::min(a.rows(), a.cols()) >= kJacobi) {
-    const Eigen::BDCSVD<ColumnMatrix> f(a, options);
-    if (is_accurate(f, a)) return factors_of(f);
+  bool is_negligible(int64_t i) const {
+    const double x = std::abs(e_[i]);
+    return x < kTiny || x <= kEpsilon * (std::abs(d_[i]) + std::abs(d_[i + 1]));
   }
-  const Eigen::JacobiSVD<ColumnMatrix> f(a, options);
-  if (f.info() != Eigen::Success || !f.singularValues().allFinite()) return std::nullopt;
-  return factors_of(f);
+  // Sets negligible elements of d to 0. Returns whether there are any.
+  bool clear_negligible(int64_t start, int64_t end) {
+    bool any = false;
+    for (int64_t i = start; i <= end; ++i) {
+      const double beside = (i > start ? std::abs(e_[i - 1]) : 0) + (i < end ? std::abs(e_[i]) : 0);
+      if (std::abs(d_[i]) > kEpsilon * beside) continue;
+      d_[i] = 0;
+      any = true;
+    }
+    return any;
+  }
+
+  // c and s with c x + s y = r and c y - s x = 0.
+  static double find_rotation(double x, double y, double& c, double& s) {
+    double r = std::sqrt(x * x + y * y);
+    if (r < kTiny) r = std::hypot(x, y);  // the squares underflow
+    c = r == 0 ? 1 : x / r;
+    s = r == 0 ? 0 : y / r;
+    return r;
+  }
+
+  void sweep(int64_t start, int64_t end) {
+    const double scale = std::max({std::abs(d_[end]), std::abs(d_[end - 1]), std::abs(e_[end - 1]),
+                                   std::abs(d_[start]), std::abs(e_[start])});
+    const double last = d_[end] / scale, before = d_[end - 1] / scale, beside = e_[end - 1] / scale;
+    const double first = d_[start] / scale;
+    const double b = ((before + last) * (before - last) + beside * beside) / 2;
+    const double product = last * beside * (last * beside);
+    double shift = 0;
+    if (b != 0 || product != 0)
+      shift = product / (b + std::copysign(std::sqrt(b * b + product), b));
+    double f = (first + last) * (first - last) + shift, g = first * (e_[start] / scale);
+    double c = 1, s = 0;
+    for (int64_t i = start; i < end; ++i) {
+      const double r = find_rotation(f, g, c, s);
+      if (i > start) e_[i - 1] = r;
+      if (v_) v_->rotate(c, s);
+      f = c * d_[i] + s * e_[i];
+      e_[i] = c * e_[i] - s * d_[i];
+      g = s * d_[i + 1];
+      d_[i + 1] = c * d_[i + 1];
+      d_[i] = find_rotation(f, g, c, s);
+      if (u_) u_->rotate(c, s);
+      f = c * e_[i] + s * d_[i + 1];
+      d_[i + 1] = c * d_[i + 1] - s * e_[i];
+      if (i == end - 1) continue;
+      g = s * e_[i + 1];
+      e_[i + 1] = c * e_[i + 1];
+    }
+    e_[end - 1] = f;
+  }
+
+  void sweep_without_shift(int64_t start, int64_t end) {
+    double c = 1, s = 0, left_c = 1, left_s = 0;
+    for (int64_t i = start; i < end; ++i) {
+      const double r = find_rotation(d_[i] * c, e_[i], c, s);
+      if (v_) v_->rotate(c, s);
+      if (i > start) e_[i - 1] = left_s * r;
+      d_[i] = find_rotation(left_c * r, d_[i + 1] * s, left_c, left_s);
+      if (u_) u_->rotate(left_c, left_s);
+    }
+    const double rest = d_[end] * c;
+    d_[end] = rest * left_c;
+    e_[end - 1] = rest * left_s;
+  }
+
+  Eigen::VectorXd d_, e_;
+  RotatedColumns *u_, *v_;
+};
+
+// Decomposes a matrix (not empty) whose largest element is near 1. Returns nullopt if the iteration
+// does not converge.
+inline std::optional<SingularFactors> decompose_directly(ColumnMatrix a, SingularVectors vectors) {
+  const bool wide = a.rows() < a.cols();
+  if (wide) a.transposeInPlace();
+  const int64_t m = a.rows(), n = a.cols(), columns = vectors == SingularVectors::full ? m : n;
+  Eigen::internal::UpperBidiagonalization<ColumnMatrix> form(a);
+  auto bidiagonal = form.bidiagonal();
+  std::optional<RotatedColumns> u, v;
+  if (vectors != SingularVectors::none) {
+    u.emplace(form.householderU() * ColumnMatrix::Identity(m, columns));
+    v.emplace(form.householderV() * ColumnMatrix::Identity(n, n));
+  }
+  Bidiagonal b(bidiagonal.diagonal(), bidiagonal.diagonal<1>(), u ? &*u : nullptr,
+               v ? &*v : nullptr);
+  if (!b.diagonalize()) return std::nullopt;
+
+  const Eigen::VectorXd s = b.d().cwiseAbs();
+  Order order(columns);
+  std::iota(order.begin(), order.end(), int64_t{0});
+  std::sort(order.begin(), order.begin() + n,
+            [&](int64_t i, int64_t j) { return s[i] > s[j] || (s[i] == s[j] && i < j); });
+  SingularFactors f;
+  f.s = s(order.head(n));
+  if (!u) return f;
+  f.u = u->permuted(order);
+  f.v = v->permuted(order.head(n));
+  for (int64_t j = 0; j < n; ++j)
+    if (b.d()[order[j]] < 0) f.v.col(j) *= -1;
+  if (wide) std::swap(f.u, f.v);
+  return f;
 }
 
 // a b. Threads share blocks of columns.

@@ -26,15 +26,15 @@ inline double find_scale(const auto& x) {
 
 using Order = Eigen::Matrix<int64_t, Eigen::Dynamic, 1>;
 
-// Records rotations of neighboring columns of a square matrix. Threads apply them later, each to
+// Records rotations of neighboring columns of a matrix. Threads apply them later, each to
 // its own panels of rows. Rows are independent of each other, so the bits do not depend on the
 // number of threads.
 class RotatedColumns {
  public:
-  explicit RotatedColumns(const ColumnMatrix& q) : n_(q.rows()) {
-    for (int64_t first = 0; first < n_; first += kRows) {
+  explicit RotatedColumns(const ColumnMatrix& q) : m_(q.rows()), n_(q.cols()) {
+    for (int64_t first = 0; first < m_; first += kRows) {
       panels_.push_back(Panel::Zero(kRows, n_));
-      const int64_t rows = std::min(kRows, n_ - first);
+      const int64_t rows = std::min(kRows, m_ - first);
       panels_.back().topRows(rows) = q.middleRows(first, rows);
     }
     rotations_.reserve(static_cast<size_t>(std::min(kMaxRotations, n_ * n_) + n_));
@@ -51,10 +51,10 @@ class RotatedColumns {
   // Applies the rotations and returns the columns in this order.
   ColumnMatrix permuted(const Order& order) {
     apply();
-    ColumnMatrix q(n_, n_);
-    for (int64_t first = 0; first < n_; first += kRows) {
+    ColumnMatrix q(m_, n_);
+    for (int64_t first = 0; first < m_; first += kRows) {
       const Panel& panel = panels_[static_cast<size_t>(first / kRows)];
-      const int64_t rows = std::min(kRows, n_ - first);
+      const int64_t rows = std::min(kRows, m_ - first);
       for (int64_t j = 0; j < n_; ++j)
         q.col(j).segment(first, rows) = panel.col(order[j]).head(rows);
     }
@@ -92,7 +92,7 @@ class RotatedColumns {
     }
   }
 
-  const int64_t n_;
+  const int64_t m_, n_;
   std::vector<Panel> panels_;
   std::vector<Rotation> rotations_;
   std::vector<Sweep> sweeps_;
