@@ -211,8 +211,10 @@ Tensor cond(const Tensor& a, const MatrixOrd& p = 2, Caller = Caller::here());
 //   set_matmul_precision() (ops/matmul.h).
 // - Eigenvalues, singular values and their vectors of f32 are computed in f64, except for a batch
 //   of several matrices of at most 32 x 32 on a GPU.
-// - Singular values of f32 have errors of up to about 1e-7 times the largest. Options such as rcond
+// - Singular values of f32 have errors of up to about 3e-7 times the largest. Options such as rcond
 //   should not be smaller.
+// - A singular value that overflows is infinite, which is not an error.
+// - If all elements of a matrix are subnormal, solutions and gradients may be NaN without an error.
 // - On a GPU, svd of f64 takes all other matrices one by one, and the host waits for each.
 // - With {.check = false}, matrix_rank of an entry that failed is 0. residuals of lstsq have
 //   elements if m > n, and are NaN for entries whose rank is below n.
