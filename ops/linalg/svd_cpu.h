@@ -29,7 +29,8 @@ enum class SingularVectors { none, thin, full };
 // rotated with b: u b v' stays the same up to rounding.
 //
 // The method is the implicit QR iteration of Golub and Kahan with the shift of LINPACK's dsvdc. If
-// an element of d is negligible, a sweep without shift (Demmel and Kahan) splits b there.
+// an element of d is negligible, b has a singular value 0. A sweep without shift (Demmel and Kahan)
+// moves this value to the end.
 class Bidiagonal {
  public:
   Bidiagonal(Eigen::VectorXd d, Eigen::VectorXd e, RotatedColumns* u, RotatedColumns* v)
@@ -61,7 +62,8 @@ class Bidiagonal {
 
  private:
   static constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
-  static constexpr double kTiny = 0x1p-500;  // smaller elements of e count as 0
+  // Smaller elements of e count as 0. Products of three larger elements do not underflow.
+  static constexpr double kTiny = 0x1p-300;
 
   bool is_negligible(int64_t i) const {
     const double x = std::abs(e_[i]);
@@ -112,9 +114,10 @@ class Bidiagonal {
       if (u_) u_->rotate(c, s);
       f = c * e_[i] + s * d_[i + 1];
       d_[i + 1] = c * d_[i + 1] - s * e_[i];
-      if (i == end - 1) continue;
-      g = s * e_[i + 1];
-      e_[i + 1] = c * e_[i + 1];
+      if (i < end - 1) {
+        g = s * e_[i + 1];
+        e_[i + 1] = c * e_[i + 1];
+      }
     }
     e_[end - 1] = f;
   }
