@@ -182,7 +182,8 @@ TEST(Spectral, DecomposesMatricesOfLargeAndSmallElements) {
       }
 }
 
-// Divide and conquer fails for some of these matrices, in which half of the values are equal.
+// Half of the singular values are equal. Divide and conquer gives wrong factors for some of these
+// matrices.
 TEST(Svd, OfProjectorsReconstructsThem) {
   for (const Context c : kernel_contexts())
     for (const Shape& shape : {Shape{200, 33, 33}, {2, 200, 200}}) {
@@ -198,6 +199,22 @@ TEST(Svd, OfF64OnTheHostHasTheValuesOfSvdvals) {
   for (const Structure& s : structures()) {
     const Tensor a = matrix(s, 40, cpu(), f64);
     EXPECT_EQ(values(svdvals(a)), values(svd(a).s)) << s.name;
+  }
+}
+
+// The rotations of a sweep become smaller than the smallest number.
+TEST(Svd, OfASteeplyGradedBidiagonalMatrixConverges) {
+  const std::vector<double> d{1e-140, 1e-130, 1e-118, 1e-104, 1e-90, 1e-75,
+                              1e-60,  1e-45,  1e-30,  1e-15,  1};
+  const size_t n = d.size();
+  std::vector<double> b(n * n);
+  for (size_t i = 0; i < n; ++i) {
+    b[i * n + i] = d[i];
+    if (i + 1 < n) b[i * n + i + 1] = std::sqrt(d[i] * d[i + 1]);
+  }
+  for (const Context c : kernel_contexts()) {
+    const Tensor a = from_values(b, {11, 11}, c, f64);
+    for (const Tensor& x : {a, transpose_matrices(a), flip(flip(a, 0), 1)}) expect_svd(x, 1);
   }
 }
 
