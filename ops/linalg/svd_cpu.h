@@ -39,38 +39,23 @@ class Bidiagonal {
   // Afterwards d are the singular values, in no order and with any sign. Elements must be far from
   // overflow. Returns false if the iteration does not converge.
   bool diagonalize() {
-    constexpr int64_t kMaxSweeps = 30;  // for each singular value
-    int64_t end = d_.size() - 1, sweeps = 0;
-    while (end > 0) {
-      if (is_negligible(end - 1)) {
-        --end;
-        continue;
-      }
-      if (++sweeps > kMaxSweeps * d_.size()) return false;
-      int64_t start = end - 1;
-      while (start > 0 && !is_negligible(start - 1)) --start;
+    // Smaller elements of e count as 0. Products of three larger elements do not underflow.
+    constexpr double kTiny = 0x1p-300;
+    return iterate(d_, e_, kTiny, [&](int64_t start, int64_t end) {
       if (u_) u_->begin_sweep(start, end - start);
       if (v_) v_->begin_sweep(start, end - start);
       if (clear_negligible(start, end))
         sweep_without_shift(start, end);
       else
         sweep(start, end);
-    }
-    return d_.allFinite();
+    });
   }
   const Eigen::VectorXd& d() const { return d_; }
 
  private:
-  static constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
-  // Smaller elements of e count as 0. Products of three larger elements do not underflow.
-  static constexpr double kTiny = 0x1p-300;
-
-  bool is_negligible(int64_t i) const {
-    const double x = std::abs(e_[i]);
-    return x < kTiny || x <= kEpsilon * (std::abs(d_[i]) + std::abs(d_[i + 1]));
-  }
   // Sets negligible elements of d to 0. Returns whether there are any.
   bool clear_negligible(int64_t start, int64_t end) {
+    constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
     bool any = false;
     for (int64_t i = start; i <= end; ++i) {
       const double beside = (i > start ? std::abs(e_[i - 1]) : 0) + (i < end ? std::abs(e_[i]) : 0);
@@ -79,15 +64,6 @@ class Bidiagonal {
       any = true;
     }
     return any;
-  }
-
-  // c and s with c x + s y = r and c y - s x = 0.
-  static double find_rotation(double x, double y, double& c, double& s) {
-    double r = std::sqrt(x * x + y * y);
-    if (r < kTiny) r = std::hypot(x, y);  // the squares underflow
-    c = r == 0 ? 1 : x / r;
-    s = r == 0 ? 0 : y / r;
-    return r;
   }
 
   void sweep(int64_t start, int64_t end) {

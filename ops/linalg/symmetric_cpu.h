@@ -98,19 +98,26 @@ class RotatedColumns {
   std::vector<Sweep> sweeps_;
 };
 
-// Diagonalizes the symmetric tridiagonal matrix with diagonal d and off-diagonal e, whose elements
-// are at most 1e100. Eigenvalues replace d, in no order, and e is lost. `columns`, if given, are
-// rotated with the matrix. Returns false if the iteration does not converge.
-//
-// The method is the implicit QR iteration with Wilkinson's shift: imtql2 of EISPACK, from top to
-// bottom.
-inline bool diagonalize(Eigen::VectorXd& d, Eigen::VectorXd& e, RotatedColumns* columns) {
+// c and s with c x + s y = r and c y - s x = 0. Returns r.
+inline double find_rotation(double x, double y, double& c, double& s) {
+  constexpr double kSmall = 0x1p-300;
+  double r = std::sqrt(x * x + y * y);
+  if (r < kSmall) r = std::hypot(x, y);  // the squares underflow
+  c = r == 0 ? 1 : x / r;
+  s = r == 0 ? 0 : y / r;
+  return r;
+}
+
+// Calls sweep(start, end) until no element of e is left that is at least `tiny` and is not
+// negligible beside its neighbors in d. Between start and end, none is negligible. Returns false if
+// this takes too many sweeps.
+inline bool iterate(const Eigen::VectorXd& d, const Eigen::VectorXd& e, double tiny,
+                    const auto& sweep) {
   constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
-  constexpr double kTiny = 0x1p-500;  // smaller elements count as 0
-  constexpr int64_t kMaxSweeps = 30;  // for each eigenvalue
+  constexpr int64_t kMaxSweeps = 30;  // for each element of d
   const auto is_negligible = [&](int64_t i) {
     const double x = std::abs(e[i]);
-    return x < kTiny || x <= kEpsilon * (std::abs(d[i]) + std::abs(d[i + 1]));
+    return x < tiny || x <= kEpsilon * (std::abs(d[i]) + std::abs(d[i + 1]));
   };
   int64_t end = d.size() - 1, sweeps = 0;
   while (end > 0) {
@@ -121,18 +128,28 @@ inline bool diagonalize(Eigen::VectorXd& d, Eigen::VectorXd& e, RotatedColumns* 
     if (++sweeps > kMaxSweeps * d.size()) return false;
     int64_t start = end - 1;
     while (start > 0 && !is_negligible(start - 1)) --start;
-    if (columns) columns->begin_sweep(start, end - start);
+    sweep(start, end);
+  }
+  return d.allFinite();
+}
 
+// Diagonalizes the symmetric tridiagonal matrix with diagonal d and off-diagonal e, whose elements
+// are at most 1e100. Eigenvalues replace d, in no order, and e is lost. `columns`, if given, are
+// rotated with the matrix. Returns false if the iteration does not converge.
+//
+// The method is the implicit QR iteration with Wilkinson's shift: imtql2 of EISPACK, from top to
+// bottom.
+inline bool diagonalize(Eigen::VectorXd& d, Eigen::VectorXd& e, RotatedColumns* columns) {
+  constexpr double kTiny = 0x1p-500;  // smaller elements of e count as 0
+  return iterate(d, e, kTiny, [&](int64_t start, int64_t end) {
+    if (columns) columns->begin_sweep(start, end - start);
     const double half = (d[end - 1] - d[end]) / (2 * e[end - 1]);
     const double root = std::copysign(std::hypot(half, 1.), half);
     double g = d[start] - d[end] + e[end - 1] / (half + root);
     double c = 1, s = 1, p = 0;
     for (int64_t i = start; i < end; ++i) {
       const double f = s * e[i], b = c * e[i];
-      double r = std::sqrt(g * g + f * f);
-      if (r < kTiny) r = std::hypot(g, f);  // the squares underflow
-      c = r == 0 ? 1 : g / r;
-      s = r == 0 ? 0 : f / r;
+      const double r = find_rotation(g, f, c, s);
       if (i > start) e[i - 1] = r;
       g = d[i] - p;
       const double t = (d[i + 1] - g) * s + 2 * c * b;
@@ -143,8 +160,7 @@ inline bool diagonalize(Eigen::VectorXd& d, Eigen::VectorXd& e, RotatedColumns* 
     }
     d[end] -= p;
     e[end - 1] = g;
-  }
-  return d.allFinite();
+  });
 }
 
 struct Eigenpairs {
